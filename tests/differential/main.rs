@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use testkit::{Launch, two_at_a_time};
 
 /// Sequences without a limit of time.
-const SEQUENCES: u64 = 240;
+const SEQUENCES: u64 = 120;
 /// Servers are new after this many sequences.
 const SERVERS_LIVE: u64 = 60;
 

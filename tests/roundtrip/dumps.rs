@@ -18,7 +18,7 @@ use crate::state::{self, Asked, Rules, State};
 use crate::values::{Data, Maker, Request, Usage, words};
 
 /// Rounds without a limit of time: one with redis-server and one with what it does not know.
-pub(crate) const ROUNDS: u64 = 2;
+pub(crate) const ROUNDS: u64 = 1;
 /// Rounds that the shapes that cost little are dealt to.
 const SETS: usize = 40;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use aof::{Aof, Loader, Options};
-use commands::{CommandLog, Engine, EngineOptions, Peer, Session};
+use commands::{CommandLog, Engine, EngineOptions, Peer, Session, Settings};
 use heap::{CreateOptions, Heap};
 use keyspace::{Keyspace, Limits};
 use pmem::{DomainRequest, MapOptions, Region};
@@ -62,11 +62,17 @@ impl Smallness {
             Smallness::Most => (Limits { entries: 70_000, value: 100_000 }, -5, (0, 0)),
         };
         let config = engine.config();
-        config.set_hash_limits(limits);
-        config.set_sorted_set_limits(limits);
-        config.set_set_limits(limits);
-        config.set_list_node(list);
-        config.set_stream_node(stream.0, stream.1);
+        config.store(Settings {
+            hash_max_listpack_entries: limits.entries,
+            hash_max_listpack_value: limits.value,
+            zset_max_listpack_entries: limits.entries,
+            zset_max_listpack_value: limits.value,
+            set_max_intset_entries: limits.entries,
+            list_max_listpack_size: list,
+            stream_node_max_bytes: stream.0,
+            stream_node_max_entries: stream.1,
+            ..config.settings()
+        });
     }
 }
 

@@ -1,7 +1,10 @@
 //! The few settings that commands themselves obey, changeable while the server runs.
 //!
-//! Everything else of redis.conf is the server's. Whoever owns a setting there stores its value
-//! here when it changes.
+//! [`Settings`] has those of redis.conf, each with Redis's default; the server's table of
+//! directives takes the defaults from here and stores all settings when one changes
+//! ([`Config::store`]). [`Config`] holds them such that a command reads one without a lock, and
+//! what else decides whether a command may run. The other directives of redis.conf are the
+//! server's alone.
 
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
@@ -16,102 +19,132 @@ use keyspace::{Db, Limits, NodeLimits, StreamLimits};
 /// `redis-version` names another.
 pub const REDIS_VERSION: &str = "7.0.15";
 
+macro_rules! settings {
+    ($(
+        $(#[doc = $doc:literal])*
+        $field:ident : $type:ident in $atomic:ident = $default:expr;
+    )*) => {
+        /// The settings of redis.conf that commands obey.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct Settings {
+            $($(#[doc = $doc])* pub $field: $type,)*
+        }
+
+        impl Settings {
+            /// Redis's defaults.
+            pub const DEFAULT: Settings = Settings { $($field: $default,)* };
+        }
+
+        /// The settings in force.
+        #[derive(Debug)]
+        struct Stored {
+            $($field: $atomic,)*
+        }
+
+        impl Stored {
+            fn new(settings: Settings) -> Stored {
+                Stored { $($field: $atomic::new(settings.$field),)* }
+            }
+
+            fn load(&self) -> Settings {
+                Settings { $($field: self.$field.load(Relaxed),)* }
+            }
+
+            fn store(&self, settings: Settings) {
+                $(self.$field.store(settings.$field, Relaxed);)*
+            }
+        }
+    };
+}
+
+settings! {
+    /// `proto-max-bulk-len`: bytes of the longest string.
+    proto_max_bulk_len: u64 in AtomicU64 = 512 << 20;
+    /// `databases`: how many there are.
+    databases: usize in AtomicUsize = keyspace::DATABASES;
+    /// `list-max-listpack-size`: elements of a node, or from -1 to -5 for 4 to 64 KiB.
+    list_max_listpack_size: i32 in AtomicI32 = -2;
+    /// `set-max-intset-entries`: members of a small set of integers.
+    set_max_intset_entries: usize in AtomicUsize = 512;
+    /// `hash-max-listpack-entries`: fields of a small hash.
+    hash_max_listpack_entries: usize in AtomicUsize = 512;
+    /// `hash-max-listpack-value`: bytes of its longest field or value.
+    hash_max_listpack_value: usize in AtomicUsize = 64;
+    /// `zset-max-listpack-entries`: members of a small sorted set.
+    zset_max_listpack_entries: usize in AtomicUsize = 128;
+    /// `zset-max-listpack-value`: bytes of its longest member.
+    zset_max_listpack_value: usize in AtomicUsize = 64;
+    /// `stream-node-max-bytes`: bytes of a node; 0 for as many as it may have.
+    stream_node_max_bytes: usize in AtomicUsize = 4096;
+    /// `stream-node-max-entries`: entries of a node; 0 for as many as it may have.
+    stream_node_max_entries: usize in AtomicUsize = 100;
+    /// `hll-sparse-max-bytes`: bytes from which a HyperLogLog is dense.
+    hll_sparse_max_bytes: usize in AtomicUsize = 3000;
+    /// `busy-reply-threshold`: milliseconds after which a script is slow; 0 for never.
+    busy_reply_threshold: u64 in AtomicU64 = 5000;
+    /// `busy-reply-all`: whether a slow script lets no command run, or only none that needs its
+    /// keys.
+    busy_reply_all: bool in AtomicBool = false;
+    /// `script-kill-rollback`: whether a script that has written can be killed, and is undone.
+    script_kill_rollback: bool in AtomicBool = false;
+    /// `tracking-table-max-keys`: keys of which clients are told when they change; 0 for no limit.
+    tracking_table_max_keys: usize in AtomicUsize = 1_000_000;
+}
+
 /// Settings read by commands.
 #[derive(Debug)]
 pub struct Config {
-    proto_max_bulk_len: AtomicU64,
+    settings: Stored,
+    /// `redis-version`.
+    redis_version: RwLock<Box<str>>,
+    /// `notify-keyspace-events`.
+    events: AtomicU32,
     loading: AtomicBool,
     refuses_writes: AtomicBool,
     lacks_replicas: AtomicBool,
     save_failed: AtomicBool,
     /// Why no write is taken for now, for the server's own reasons; empty: none.
     writes_refused: RwLock<String>,
-    /// `redis-version`.
-    redis_version: RwLock<Box<str>>,
-    databases: AtomicUsize,
-    hll_sparse_max_bytes: AtomicUsize,
-    busy_reply_threshold_ms: AtomicU64,
-    busy_reply_all: AtomicBool,
-    script_kill_rollback: AtomicBool,
     calls_any_from_script: AtomicBool,
-    /// `notify-keyspace-events`.
-    events: AtomicU32,
     skips_checksums: AtomicBool,
-    tracking_table_max_keys: AtomicUsize,
-    hash: Threshold,
-    set: Threshold,
-    sorted_set: Threshold,
-    /// `list-max-listpack-size`.
-    list_node: AtomicI32,
-    /// `stream-node-max-bytes` and `stream-node-max-entries`.
-    stream_node: (AtomicUsize, AtomicUsize),
-}
-
-/// Up to which size collections of a type are small.
-#[derive(Debug)]
-struct Threshold {
-    entries: AtomicUsize,
-    value: AtomicUsize,
-}
-
-impl Threshold {
-    fn new(limits: Limits) -> Threshold {
-        let Limits { entries, value } = limits;
-        Threshold { entries: AtomicUsize::new(entries), value: AtomicUsize::new(value) }
-    }
-
-    fn get(&self) -> Limits {
-        Limits { entries: self.entries.load(Relaxed), value: self.value.load(Relaxed) }
-    }
-
-    fn set(&self, limits: Limits) {
-        self.entries.store(limits.entries, Relaxed);
-        self.value.store(limits.value, Relaxed);
-    }
 }
 
 impl Default for Config {
     fn default() -> Config {
         Config {
-            proto_max_bulk_len: AtomicU64::new(512 << 20),
+            settings: Stored::new(Settings::DEFAULT),
+            redis_version: RwLock::new(REDIS_VERSION.into()),
+            events: AtomicU32::new(0),
             loading: AtomicBool::new(false),
             refuses_writes: AtomicBool::new(false),
             lacks_replicas: AtomicBool::new(false),
             save_failed: AtomicBool::new(false),
             writes_refused: RwLock::default(),
-            redis_version: RwLock::new(REDIS_VERSION.into()),
-            databases: AtomicUsize::new(keyspace::DATABASES),
-            hash: Threshold::new(Limits { entries: 512, value: 64 }),
-            set: Threshold::new(Limits { entries: 512, value: 0 }),
-            sorted_set: Threshold::new(Limits { entries: 128, value: 64 }),
-            hll_sparse_max_bytes: AtomicUsize::new(3000),
-            busy_reply_threshold_ms: AtomicU64::new(5000),
-            busy_reply_all: AtomicBool::new(false),
-            script_kill_rollback: AtomicBool::new(false),
             calls_any_from_script: AtomicBool::new(false),
-            events: AtomicU32::new(0),
             skips_checksums: AtomicBool::new(false),
-            tracking_table_max_keys: AtomicUsize::new(1_000_000),
-            list_node: AtomicI32::new(-2),
-            stream_node: (AtomicUsize::new(4096), AtomicUsize::new(100)),
         }
     }
 }
 
 impl Config {
-    /// Returns the longest string, `proto-max-bulk-len`.
-    pub fn proto_max_bulk_len(&self) -> u64 {
-        self.proto_max_bulk_len.load(Relaxed)
+    /// Returns the settings in force.
+    pub fn settings(&self) -> Settings {
+        self.settings.load()
     }
 
-    /// Sets `proto-max-bulk-len`.
-    pub fn set_proto_max_bulk_len(&self, bytes: u64) {
-        self.proto_max_bulk_len.store(bytes, Relaxed);
+    /// Stores settings, one after the other.
+    pub fn store(&self, settings: Settings) {
+        self.settings.store(settings);
+    }
+
+    /// Returns the longest string, `proto-max-bulk-len`.
+    pub fn proto_max_bulk_len(&self) -> u64 {
+        self.settings.proto_max_bulk_len.load(Relaxed)
     }
 
     /// Returns the database of this number, if there are this many (`databases`).
     pub fn database(&self, number: usize) -> Option<Db> {
-        Db::new(number).filter(|_| number < self.databases.load(Relaxed))
+        Db::new(number).filter(|_| number < self.databases())
     }
 
     /// Returns the version of Redis that is claimed (`redis-version`).
@@ -126,88 +159,55 @@ impl Config {
 
     /// Returns how many databases there are (`databases`).
     pub fn databases(&self) -> usize {
-        self.databases.load(Relaxed)
-    }
-
-    /// Sets `databases`.
-    pub fn set_databases(&self, count: usize) {
-        self.databases.store(count, Relaxed);
+        self.settings.databases.load(Relaxed)
     }
 
     /// Of how many keys clients are told when they change (`tracking-table-max-keys`); 0 for no
     /// limit.
     pub fn tracking_table_max_keys(&self) -> usize {
-        self.tracking_table_max_keys.load(Relaxed)
-    }
-
-    /// Sets `tracking-table-max-keys`; [`crate::notify::TrackingClients::limit_cached_keys`] makes
-    /// it hold.
-    pub fn set_tracking_table_max_keys(&self, keys: usize) {
-        self.tracking_table_max_keys.store(keys, Relaxed);
+        self.settings.tracking_table_max_keys.load(Relaxed)
     }
 
     /// Returns up to which size a hash is small: `hash-max-listpack-entries`,
     /// `hash-max-listpack-value`.
     pub fn hash_limits(&self) -> Limits {
-        self.hash.get()
-    }
-
-    /// Sets `hash-max-listpack-entries` and `hash-max-listpack-value`.
-    pub fn set_hash_limits(&self, limits: Limits) {
-        self.hash.set(limits);
+        Limits {
+            entries: self.settings.hash_max_listpack_entries.load(Relaxed),
+            value: self.settings.hash_max_listpack_value.load(Relaxed),
+        }
     }
 
     /// Up to which size a set of integers is small: `set-max-intset-entries`.
     pub fn set_limits(&self) -> Limits {
-        self.set.get()
-    }
-
-    /// Sets `set-max-intset-entries`.
-    pub fn set_set_limits(&self, limits: Limits) {
-        self.set.set(limits);
+        Limits { entries: self.settings.set_max_intset_entries.load(Relaxed), value: 0 }
     }
 
     /// Returns up to which size a sorted set is small: `zset-max-listpack-entries`,
     /// `zset-max-listpack-value`.
     pub fn sorted_set_limits(&self) -> Limits {
-        self.sorted_set.get()
-    }
-
-    /// Sets `zset-max-listpack-entries` and `zset-max-listpack-value`.
-    pub fn set_sorted_set_limits(&self, limits: Limits) {
-        self.sorted_set.set(limits);
+        Limits {
+            entries: self.settings.zset_max_listpack_entries.load(Relaxed),
+            value: self.settings.zset_max_listpack_value.load(Relaxed),
+        }
     }
 
     /// Bytes from which a HyperLogLog is kept in its dense form, `hll-sparse-max-bytes`.
     pub fn hll_sparse_max_bytes(&self) -> usize {
-        self.hll_sparse_max_bytes.load(Relaxed)
-    }
-
-    /// Sets `hll-sparse-max-bytes`.
-    pub fn set_hll_sparse_max_bytes(&self, bytes: usize) {
-        self.hll_sparse_max_bytes.store(bytes, Relaxed);
+        self.settings.hll_sparse_max_bytes.load(Relaxed)
     }
 
     /// Returns after how many nanoseconds of a script others are refused with BUSY.
     pub fn busy_reply_threshold_ns(&self) -> u64 {
-        self.busy_reply_threshold_ms.load(Relaxed).saturating_mul(1_000_000)
-    }
-
-    /// Sets `busy-reply-threshold`, in milliseconds; 0 for never, as in Redis.
-    pub fn set_busy_reply_threshold(&self, ms: u64) {
-        let ms = if ms == 0 { u64::MAX } else { ms };
-        self.busy_reply_threshold_ms.store(ms, Relaxed);
+        match self.settings.busy_reply_threshold.load(Relaxed) {
+            0 => u64::MAX,
+            ms => ms.saturating_mul(1_000_000),
+        }
     }
 
     /// Returns true if all commands are refused while a script runs too long, not only those that
     /// need what it has locked.
     pub fn busy_reply_all(&self) -> bool {
-        self.busy_reply_all.load(Relaxed)
-    }
-
-    /// Sets `busy-reply-all`.
-    pub fn set_busy_reply_all(&self, yes: bool) {
-        self.busy_reply_all.store(yes, Relaxed);
+        self.settings.busy_reply_all.load(Relaxed)
     }
 
     /// Returns true if scripts may call commands that are not meant for them (DEBUG
@@ -223,12 +223,7 @@ impl Config {
 
     /// Returns true if a script that has written can be killed, which undoes what it wrote.
     pub fn script_kill_rollback(&self) -> bool {
-        self.script_kill_rollback.load(Relaxed)
-    }
-
-    /// Sets `script-kill-rollback`.
-    pub fn set_script_kill_rollback(&self, yes: bool) {
-        self.script_kill_rollback.store(yes, Relaxed);
+        self.settings.script_kill_rollback.load(Relaxed)
     }
 
     /// Returns the events of keys that are published.
@@ -244,7 +239,7 @@ impl Config {
 
     /// Returns how large a node of a list may become.
     pub fn list_limits(&self) -> NodeLimits {
-        match self.list_node.load(Relaxed) {
+        match self.list_node() {
             size @ ..0 => NodeLimits::new(2048 << size.unsigned_abs().min(5), usize::MAX),
             count => NodeLimits::new(8192, count.max(1) as usize),
         }
@@ -252,37 +247,28 @@ impl Config {
 
     /// Returns `list-max-listpack-size` as it was set.
     pub fn list_node(&self) -> i32 {
-        self.list_node.load(Relaxed)
-    }
-
-    /// Sets `list-max-listpack-size`: a number of elements, or from -1 to -5 for 4 to 64 KiB.
-    pub fn set_list_node(&self, size: i32) {
-        self.list_node.store(size, Relaxed);
+        self.settings.list_max_listpack_size.load(Relaxed)
     }
 
     /// Returns how large a node of a stream may become.
     pub fn stream_limits(&self) -> StreamLimits {
-        StreamLimits::new(self.stream_node.0.load(Relaxed), self.stream_node.1.load(Relaxed))
+        let (bytes, entries) = self.stream_node();
+        StreamLimits::new(bytes, entries)
     }
 
     /// Returns `stream-node-max-bytes` and `stream-node-max-entries` as they were set.
     pub fn stream_node(&self) -> (usize, usize) {
-        (self.stream_node.0.load(Relaxed), self.stream_node.1.load(Relaxed))
+        let settings = &self.settings;
+        let bytes = settings.stream_node_max_bytes.load(Relaxed);
+        (bytes, settings.stream_node_max_entries.load(Relaxed))
     }
 
     /// Returns how many entries a trim of whole nodes takes out at most where it is not told.
     pub fn stream_trim_limit(&self) -> u64 {
-        match self.stream_node.1.load(Relaxed) as u64 {
+        match self.settings.stream_node_max_entries.load(Relaxed) as u64 {
             0 => 10_000,
             entries => entries.saturating_mul(100).min(1_000_000),
         }
-    }
-
-    /// Sets `stream-node-max-bytes` and `stream-node-max-entries`; 0 is for as many as a node may
-    /// have.
-    pub fn set_stream_node(&self, bytes: usize, entries: usize) {
-        self.stream_node.0.store(bytes, Relaxed);
-        self.stream_node.1.store(entries, Relaxed);
     }
 
     /// Returns true if no write is taken for now.

@@ -43,9 +43,9 @@ pub trait Host: Send + Sync {
     /// Writes the configuration into its file.
     fn config_rewrite(&self, all: bool) -> Result<(), Failure>;
 
-    /// Returns true if a command that a setting such as `enable-debug-command` may forbid is
-    /// allowed.
-    fn allows(&self, setting: &str, local: bool) -> bool;
+    /// Returns true if DEBUG is allowed (`enable-debug-command`); `local`: to a client on this
+    /// machine.
+    fn allows_debug(&self, local: bool) -> bool;
 
     /// Zeroes those counters of [`Host::facts`] that count since the start.
     fn reset_stats(&self);

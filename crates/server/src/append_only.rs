@@ -16,6 +16,7 @@ use commands::admin::{AofFacts, SyncTimes};
 use commands::{Engine, ReplayError, RewriteLogError, SaveOptions};
 
 use crate::config::Values;
+use crate::config::choice::AppendFsync;
 use crate::key_delay::KeyDelay;
 use crate::spool;
 
@@ -46,21 +47,21 @@ pub(crate) struct Busy;
 
 /// Returns the location and the policy of the log, from the configuration.
 pub(crate) fn options(values: &Values) -> Options {
-    let mut options = Options::new(values.text("dir"));
-    options.dirname = values.text("appenddirname");
-    options.filename = values.text("appendfilename");
+    let mut options = Options::new(values.dir.to_text());
+    options.dirname = values.appenddirname.to_text();
+    options.filename = values.appendfilename.to_text();
     options.fsync = fsync(values);
-    options.load_truncated = values.yes("aof-load-truncated");
-    options.timestamps = values.yes("aof-timestamp-enabled");
+    options.load_truncated = values.aof_load_truncated;
+    options.timestamps = values.aof_timestamp_enabled;
     options
 }
 
 /// Returns when the append-only file is synced.
 pub(crate) fn fsync(values: &Values) -> Fsync {
-    match values.get("appendfsync") {
-        b"always" => Fsync::Always,
-        b"no" => Fsync::No,
-        _ => Fsync::EverySecond,
+    match values.appendfsync {
+        AppendFsync::Always => Fsync::Always,
+        AppendFsync::No => Fsync::No,
+        AppendFsync::EverySec => Fsync::EverySecond,
     }
 }
 
@@ -329,11 +330,11 @@ impl AppendOnly {
         let values = (self.values)();
         let delay = KeyDelay::new(&values);
         let go_on = || self.go_on(&delay);
-        let is_dump = values.yes("aof-use-rdb-preamble");
+        let is_dump = values.aof_use_rdb_preamble;
         let folder = self.options.dir.join(&self.options.dirname);
         let dump = SaveOptions {
-            compresses: values.yes("rdbcompression"),
-            has_checksum: values.yes("rdbchecksum"),
+            compresses: values.rdbcompression,
+            has_checksum: values.rdbchecksum,
             is_base: true,
             is_background: true,
             backend: "aof",

@@ -1,14 +1,21 @@
-//! Making directives real: at the start, and when CONFIG SET changes them.
+//! Putting directives into effect: at the start, and when CONFIG SET changes them.
+//!
+//! The row of a directive names its [`Effect`]; here is how each is brought about. What can fail
+//! comes first ([`attempt`]), so that nothing has changed for clients when a value is refused; the
+//! rest stores values where they are used ([`store`]), which the start does too.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
-use commands::{Engine, EventClasses};
-use keyspace::{Eviction, Limits, Policy};
+use commands::{Engine, EventClasses, Settings};
+use keyspace::{Eviction, Policy};
 
 use crate::append_only::fsync;
 use crate::client_memory;
-use crate::config::table::SAVE_POINTS;
+use crate::config::choice::{EvictionPolicy, NewUserChannels, OomScoreAdj};
+use crate::config::row::{Effect, Row};
+use crate::config::special::SAVE_POINTS;
 use crate::config::{Refusal, Values};
 use crate::pool_journal::policy;
 use crate::shared::Shared;
@@ -26,93 +33,218 @@ pub(crate) const NO_READ_CACHE: &str =
 pub(crate) fn fit_to_store(values: &mut Values, report: &Report) {
     let backend = report.backend;
     if backend == Backend::Aof {
-        let _ = values.set(b"appendonly", &[b"yes"]);
-    } else if backend == Backend::Pmem && values.yes("appendonly") {
+        values.appendonly = true;
+    } else if backend == Backend::Pmem && values.appendonly {
         tracing::warn!(
             "appendonly has no effect with the {} backend: its pool is durable by itself",
             report.backend_name()
         );
-        let _ = values.set(b"appendonly", &[b"no"]);
+        values.appendonly = false;
     }
-    if backend == Backend::Volatile && !values.given("save") {
+    if backend == Backend::Volatile && !values.given.save {
         // What is in memory only has the save points that Redis gives it.
-        let points: Vec<&[u8]> = SAVE_POINTS.split(' ').map(str::as_bytes).collect();
-        let _ = values.set(b"save", &points);
+        values.save = SAVE_POINTS.into();
     }
-    if report.is_in_dram() && values.size("read-cache") > 0 {
+    if report.is_in_dram() && values.read_cache > 0 {
         tracing::warn!("read-cache has no effect: {}", NO_READ_CACHE);
-        let _ = values.set(b"read-cache", &[b"0"]);
+        values.read_cache = 0;
     }
-    if values.yes("preload") && report.domain != pmem::Domain::Journal {
+    if values.preload && report.domain != pmem::Domain::Journal {
         tracing::warn!("preload has no effect: it reads a pool that has a journal");
     }
 }
 
-/// Applies everything that is stored where it is used, at the start.
+/// Puts all values into effect, at the start.
 pub(crate) fn all(shared: &Shared, values: &Values) {
-    shared.limits.load(values);
     // A pool is in a file.
     shared.engine.clients().set_counted_as_data(shared.store.backend != Backend::Pmem);
-    engine(&shared.engine, values);
-    if values.get("oom-score-adj") != b"no" {
-        let _ = oom_score(shared, values);
+    let mut stored: Vec<Effect> = Vec::new();
+    for effect in Row::all().map(|row| row.effect) {
+        if !stored.contains(&effect) {
+            store(effect, shared, values);
+            stored.push(effect);
+        }
     }
-    if !shared.store.is_in_dram() {
-        shared.engine.keyspace().heap().set_read_cache(values.size("read-cache"));
+    if values.oom_score_adj != OomScoreAdj::No {
+        let _ = oom_score(shared, values);
     }
 }
 
-fn engine(engine: &Engine, values: &Values) {
-    engine
-        .permissions()
-        .set_new_users_use_all_channels(values.get("acl-pubsub-default") == b"allchannels");
-    engine.permissions().set_acl_log_max_len(values.size("acllog-max-len") as usize);
-    engine.config().set_proto_max_bulk_len(values.size("proto-max-bulk-len"));
-    let number = |name| values.size(name) as usize;
-    engine.config().set_hash_limits(Limits {
-        entries: number("hash-max-listpack-entries"),
-        value: number("hash-max-listpack-value"),
-    });
-    engine.config().set_sorted_set_limits(Limits {
-        entries: number("zset-max-listpack-entries"),
-        value: number("zset-max-listpack-value"),
-    });
-    let entries = number("set-max-intset-entries");
-    engine.config().set_set_limits(Limits { entries, value: 0 });
-    engine.config().set_list_node(values.int("list-max-listpack-size") as i32);
-    let entries = number("stream-node-max-entries");
-    engine.config().set_stream_node(number("stream-node-max-bytes"), entries);
-    // There are no replicas: a server that has to have some before it writes does not write.
-    let wants_replicas =
-        values.int("min-replicas-to-write") > 0 && values.int("min-replicas-max-lag") > 0;
-    engine.config().set_lacks_replicas(wants_replicas);
-    engine.config().set_databases(values.size("databases") as usize);
-    engine.config().set_hll_sparse_max_bytes(values.size("hll-sparse-max-bytes") as usize);
-    engine.config().set_busy_reply_threshold(values.size("busy-reply-threshold"));
-    engine.config().set_busy_reply_all(values.yes("busy-reply-all"));
-    engine.config().set_redis_version(&values.text("redis-version"));
-    engine.config().set_script_kill_rollback(values.yes("script-kill-rollback"));
-    engine.set_events(EventClasses::parse(values.get("notify-keyspace-events")));
-    engine.config().set_tracking_table_max_keys(number("tracking-table-max-keys"));
-    engine.tracking_clients().limit_cached_keys();
-    engine.keyspace().set_eviction(eviction(values), engine.clock().unix_ms());
-    engine.keyspace().heap().set_snapshot_limit(snapshot_limit(engine, values));
+/// Puts a change of some directives into effect.
+pub(crate) fn change(
+    shared: &Arc<Shared>,
+    after: &Values,
+    rows: &[&'static Row],
+) -> Result<(), Refusal> {
+    for row in rows {
+        attempt(row.effect, shared, after)
+            .map_err(|why| Refusal::Value { name: row.name.to_owned(), why })?;
+    }
+    for row in rows {
+        store(row.effect, shared, after);
+    }
+    let has = |effect| rows.iter().any(|row| row.effect == effect);
+    if has(Effect::LimitMemory) || has(Effect::LimitClientMemory) {
+        client_memory::evict(shared);
+    }
+    if has(Effect::LimitMemory) {
+        shared.limits.evict.store(true, Relaxed);
+    }
+    Ok(())
+}
+
+/// Does the part of an effect that can fail, and says why it does.
+fn attempt(effect: Effect, shared: &Arc<Shared>, after: &Values) -> Result<(), String> {
+    const NO_PORT: &str = "Unable to listen on this port. Check server logs.";
+    const NO_ADDRESS: &str = "Failed to bind to specified addresses.";
+    match effect {
+        Effect::ListenOnPort => listen_again(shared, after, NO_PORT),
+        Effect::ListenOnAddresses => listen_again(shared, after, NO_ADDRESS),
+        Effect::ListenWithTls => {
+            configure_tls(shared, after)?;
+            listen_again(shared, after, NO_PORT)
+        }
+        Effect::ConfigureTls => configure_tls(shared, after),
+        Effect::AllowClients => allow_clients(after.maxclients),
+        Effect::ResizePool => resize_pool(shared, after.pool_size),
+        Effect::ChangeDir => change_dir(shared, &after.dir.to_text()),
+        Effect::SetFsync => match (shared.log.get(), &shared.journal) {
+            (Some(log), _) => log.set_fsync(fsync(after)).map_err(|failure| failure.to_string()),
+            (None, Some(journal)) => journal.set_policy(policy(after)),
+            (None, None) => Ok(()),
+        },
+        Effect::SetReadCache if shared.store.is_in_dram() && after.read_cache > 0 => {
+            Err(String::from(NO_READ_CACHE))
+        }
+        Effect::SwitchLog => may_switch_log(shared, after.appendonly),
+        Effect::SetOomScore => oom_score(shared, after),
+        Effect::ReadWhenNeeded
+        | Effect::LoadLimits
+        | Effect::StoreSettings
+        | Effect::LimitStrings
+        | Effect::SetEviction
+        | Effect::LimitMemory
+        | Effect::LimitClientMemory
+        | Effect::LimitTracking
+        | Effect::LimitSnapshots
+        | Effect::SetReadCache
+        | Effect::SetPassword
+        | Effect::SetNewUsers
+        | Effect::LimitAclLog
+        | Effect::SetTimestamps
+        | Effect::RequireReplicas
+        | Effect::SetLogLevel
+        | Effect::PublishEvents
+        | Effect::SetCommandLogs
+        | Effect::SetLatency => Ok(()),
+    }
+}
+
+/// Stores the values that an effect is about where they are used.
+fn store(effect: Effect, shared: &Shared, values: &Values) {
+    let engine = &*shared.engine;
     let admin = engine.admin();
-    admin.slow_log.set_slower_than(values.int("slowlog-log-slower-than"));
-    admin.slow_log.set_max_len(values.size("slowlog-max-len") as usize);
-    admin.large_requests.set_slower_than(values.int("commandlog-request-larger-than"));
-    admin.large_requests.set_max_len(values.size("commandlog-large-request-max-len") as usize);
-    admin.large_replies.set_slower_than(values.int("commandlog-reply-larger-than"));
-    admin.large_replies.set_max_len(values.size("commandlog-large-reply-max-len") as usize);
-    admin.latency.set_threshold_ms(values.size("latency-monitor-threshold"));
-    let tracking = values.yes("latency-tracking");
-    admin.tracking.store(tracking, std::sync::atomic::Ordering::Relaxed);
+    match effect {
+        Effect::LoadLimits | Effect::LimitClientMemory | Effect::AllowClients => {
+            shared.limits.load(values);
+        }
+        Effect::StoreSettings => store_settings(engine, values),
+        Effect::LimitStrings => {
+            shared.limits.load(values);
+            store_settings(engine, values);
+        }
+        Effect::SetEviction => set_eviction(engine, values),
+        Effect::LimitMemory => {
+            set_eviction(engine, values);
+            shared.limits.load(values);
+        }
+        Effect::LimitTracking => {
+            store_settings(engine, values);
+            engine.tracking_clients().limit_cached_keys();
+        }
+        Effect::LimitSnapshots => {
+            engine.keyspace().heap().set_snapshot_limit(snapshot_limit(engine, values));
+        }
+        // Both limits depend on how large the heap may become.
+        Effect::ResizePool => {
+            set_eviction(engine, values);
+            engine.keyspace().heap().set_snapshot_limit(snapshot_limit(engine, values));
+        }
+        Effect::SetReadCache => {
+            if !shared.store.is_in_dram() {
+                engine.keyspace().heap().set_read_cache(values.read_cache);
+            }
+        }
+        Effect::SetNewUsers => {
+            let all = values.acl_pubsub_default == NewUserChannels::All;
+            engine.permissions().set_new_users_use_all_channels(all);
+        }
+        Effect::LimitAclLog => engine.permissions().set_acl_log_max_len(values.acllog_max_len),
+        Effect::SetTimestamps => {
+            if let Some(log) = shared.log.get() {
+                log.set_timestamps(values.aof_timestamp_enabled);
+            }
+        }
+        Effect::RequireReplicas => {
+            // There are no replicas: a server that has to have some before it writes does not
+            // write.
+            let lacks = values.min_replicas_to_write > 0 && values.min_replicas_max_lag > 0;
+            engine.config().set_lacks_replicas(lacks);
+        }
+        Effect::SetLogLevel => crate::log::set_level(values.loglevel),
+        Effect::PublishEvents => {
+            engine.set_events(EventClasses::parse(&values.notify_keyspace_events));
+        }
+        Effect::SetCommandLogs => {
+            admin.slow_log.set_slower_than(values.slowlog_log_slower_than);
+            admin.slow_log.set_max_len(values.slowlog_max_len);
+            admin.large_requests.set_slower_than(values.commandlog_request_larger_than);
+            admin.large_requests.set_max_len(values.commandlog_large_request_max_len);
+            admin.large_replies.set_slower_than(values.commandlog_reply_larger_than);
+            admin.large_replies.set_max_len(values.commandlog_large_reply_max_len);
+        }
+        Effect::SetLatency => {
+            admin.latency.set_threshold_ms(values.latency_monitor_threshold);
+            admin.tracking.store(values.latency_tracking, Relaxed);
+        }
+        Effect::ReadWhenNeeded
+        | Effect::ListenOnPort
+        | Effect::ListenOnAddresses
+        | Effect::ListenWithTls
+        | Effect::ConfigureTls
+        | Effect::SetPassword
+        | Effect::ChangeDir
+        | Effect::SwitchLog
+        | Effect::SetFsync
+        | Effect::SetOomScore => {}
+    }
+}
+
+fn store_settings(engine: &Engine, values: &Values) {
+    engine.config().store(Settings {
+        proto_max_bulk_len: values.proto_max_bulk_len,
+        databases: values.databases,
+        list_max_listpack_size: values.list_max_listpack_size,
+        set_max_intset_entries: values.set_max_intset_entries,
+        hash_max_listpack_entries: values.hash_max_listpack_entries,
+        hash_max_listpack_value: values.hash_max_listpack_value,
+        zset_max_listpack_entries: values.zset_max_listpack_entries,
+        zset_max_listpack_value: values.zset_max_listpack_value,
+        stream_node_max_bytes: values.stream_node_max_bytes,
+        stream_node_max_entries: values.stream_node_max_entries,
+        hll_sparse_max_bytes: values.hll_sparse_max_bytes,
+        busy_reply_threshold: values.busy_reply_threshold,
+        busy_reply_all: values.busy_reply_all,
+        script_kill_rollback: values.script_kill_rollback,
+        tracking_table_max_keys: values.tracking_table_max_keys,
+    });
+    engine.config().set_redis_version(&values.redis_version.to_text());
 }
 
 /// Returns what a snapshot may hold: 0 means a half of the heap's limit, or of the machine's memory
 /// if that is less.
 fn snapshot_limit(engine: &Engine, values: &Values) -> u64 {
-    match values.size("snapshot-memory-limit") {
+    match values.snapshot_memory_limit {
         0 => match (engine.keyspace().heap().limit(), machine::memory()) {
             (limit, 0) => limit / 2,
             (limit, memory) => limit.min(memory) / 2,
@@ -121,24 +253,24 @@ fn snapshot_limit(engine: &Engine, values: &Values) -> u64 {
     }
 }
 
-fn eviction(values: &Values) -> Eviction {
-    let small = |name| u32::try_from(values.size(name)).unwrap_or(u32::MAX);
-    Eviction {
-        maxmemory: values.size("maxmemory"),
-        policy: match values.get("maxmemory-policy") {
-            b"volatile-lru" => Policy::VolatileLru,
-            b"volatile-lfu" => Policy::VolatileLfu,
-            b"volatile-random" => Policy::VolatileRandom,
-            b"volatile-ttl" => Policy::VolatileTtl,
-            b"allkeys-lru" => Policy::AllkeysLru,
-            b"allkeys-lfu" => Policy::AllkeysLfu,
-            b"allkeys-random" => Policy::AllkeysRandom,
-            _ => Policy::NoEviction,
+fn set_eviction(engine: &Engine, values: &Values) {
+    let eviction = Eviction {
+        maxmemory: values.maxmemory,
+        policy: match values.maxmemory_policy {
+            EvictionPolicy::VolatileLru => Policy::VolatileLru,
+            EvictionPolicy::VolatileLfu => Policy::VolatileLfu,
+            EvictionPolicy::VolatileRandom => Policy::VolatileRandom,
+            EvictionPolicy::VolatileTtl => Policy::VolatileTtl,
+            EvictionPolicy::AllkeysLru => Policy::AllkeysLru,
+            EvictionPolicy::AllkeysLfu => Policy::AllkeysLfu,
+            EvictionPolicy::AllkeysRandom => Policy::AllkeysRandom,
+            EvictionPolicy::NoEviction => Policy::NoEviction,
         },
-        samples: small("maxmemory-samples"),
-        lfu_log_factor: small("lfu-log-factor"),
-        lfu_decay_time: small("lfu-decay-time"),
-    }
+        samples: values.maxmemory_samples,
+        lfu_log_factor: values.lfu_log_factor,
+        lfu_decay_time: values.lfu_decay_time,
+    };
+    engine.keyspace().set_eviction(eviction, engine.clock().unix_ms());
 }
 
 /// Makes space for the sockets of `maxclients`; says how many clients there can be.
@@ -149,7 +281,7 @@ fn files(wanted: u64) -> u64 {
 /// Lowers `maxclients` to what the limit of open files is enough for; that limit, where no client
 /// could connect.
 pub(crate) fn fit_to_open_files(values: &mut Values) -> Result<(), u64> {
-    let wanted = values.size("maxclients");
+    let wanted = values.maxclients;
     let possible = files(wanted);
     if possible == 0 {
         return Err(machine::open_files());
@@ -158,28 +290,34 @@ pub(crate) fn fit_to_open_files(values: &mut Values) -> Result<(), u64> {
         tracing::warn!(
             "The limit of open files is enough for {possible} clients: maxclients is set to that"
         );
-        let _ = values.set(b"maxclients", &[possible.to_string().as_bytes()]);
+        values.maxclients = possible;
     }
     Ok(())
 }
 
-/// Makes a change of the named directives real.
-pub(crate) fn change(
-    shared: &Arc<Shared>,
-    before: &Values,
-    after: &Values,
-    names: &[&'static str],
-) -> Result<(), Refusal> {
-    for name in names {
-        one(shared, before, after, name)
-            .map_err(|why| Refusal::Value { name: (*name).to_owned(), why })?;
-    }
-    all(shared, after);
-    client_memory::evict(shared);
-    if names.contains(&"maxmemory") {
-        shared.limits.evict.store(true, std::sync::atomic::Ordering::Relaxed);
+/// Listens where the values say; `refusal` is what the client is told if that fails.
+fn listen_again(shared: &Arc<Shared>, values: &Values, refusal: &str) -> Result<(), String> {
+    listen::replace(shared, values).map_err(|error| {
+        tracing::warn!("{error}");
+        refusal.into()
+    })
+}
+
+fn allow_clients(wanted: u64) -> Result<(), String> {
+    let possible = files(wanted);
+    if possible < wanted {
+        return Err(format!(
+            "The operating system is not able to handle the specified number of clients, try with {possible}"
+        ));
     }
     Ok(())
+}
+
+fn change_dir(shared: &Shared, dir: &str) -> Result<(), String> {
+    let is_there = std::fs::read_dir(dir);
+    is_there.map_err(|error| crate::text::os_error(&error))?;
+    shared.data_dir.move_to(Path::new(dir), shared.log.get().is_some())?;
+    std::env::set_current_dir(dir).map_err(|error| crate::text::os_error(&error))
 }
 
 /// Lets the pool become this large, or no larger than that.
@@ -202,67 +340,6 @@ fn resize_pool(shared: &Shared, wanted: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(), String> {
-    match name {
-        "port" | "bind" => listen::replace(shared, after).map_err(|error| {
-            tracing::warn!("{error}");
-            match name {
-                "port" => "Unable to listen on this port. Check server logs.".into(),
-                _ => "Failed to bind to specified addresses.".into(),
-            }
-        }),
-        "tls-port" => {
-            configure_tls(shared, after)?;
-            listen::replace(shared, after).map_err(|error| {
-                tracing::warn!("{error}");
-                "Unable to listen on this port. Check server logs.".into()
-            })
-        }
-        name if name.starts_with("tls-") => configure_tls(shared, after),
-        "maxclients" => {
-            let wanted = after.size("maxclients");
-            let possible = files(wanted);
-            if possible < wanted {
-                return Err(format!(
-                    "The operating system is not able to handle the specified number of clients, try with {possible}"
-                ));
-            }
-            Ok(())
-        }
-        "pool-size" => resize_pool(shared, after.size("pool-size")),
-        "dir" => {
-            let dir = after.text("dir");
-            let is_there = std::fs::read_dir(&dir);
-            is_there.map_err(|error| crate::text::os_error(&error))?;
-            shared.data_dir.move_to(Path::new(&dir), shared.log.get().is_some())?;
-            std::env::set_current_dir(dir).map_err(|error| crate::text::os_error(&error))
-        }
-        "loglevel" => {
-            crate::log::set_level(&after.text("loglevel"));
-            Ok(())
-        }
-        "appendfsync" => match shared.log.get() {
-            Some(log) => log.set_fsync(fsync(after)).map_err(|failure| failure.to_string()),
-            None => match &shared.journal {
-                Some(journal) => journal.set_policy(policy(after)),
-                None => Ok(()),
-            },
-        },
-        "aof-timestamp-enabled" => {
-            if let Some(log) = shared.log.get() {
-                log.set_timestamps(after.yes(name));
-            }
-            Ok(())
-        }
-        "read-cache" if shared.store.is_in_dram() && after.size("read-cache") > 0 => {
-            Err(String::from(NO_READ_CACHE))
-        }
-        "appendonly" => append_only(shared, after.yes("appendonly")),
-        "oom-score-adj" | "oom-score-adj-values" => oom_score(shared, after),
-        _ => Ok(()),
-    }
-}
-
 fn oom_score(shared: &Shared, values: &Values) -> Result<(), String> {
     shared.oom_score.apply(values).map_err(|error| {
         tracing::warn!("Unable to write oom_score_adj: {}", crate::text::os_error(&error));
@@ -282,7 +359,7 @@ fn configure_tls(shared: &Shared, values: &Values) -> Result<(), String> {
 }
 
 /// Refuses a log for a pool. For data in memory it can be switched on and off.
-fn append_only(shared: &Shared, yes: bool) -> Result<(), String> {
+fn may_switch_log(shared: &Shared, yes: bool) -> Result<(), String> {
     match (shared.store.backend, yes) {
         (Backend::Aof | Backend::Volatile, _) | (Backend::Pmem, false) => Ok(()),
         (Backend::Pmem, true) => Err("a pool is durable by itself and has no append only file; \

@@ -10,7 +10,8 @@
 
 use std::path::PathBuf;
 
-use crate::config::{file, table};
+use crate::config::file;
+use crate::config::row::Row;
 use crate::text::quote;
 
 /// The demand of the command line.
@@ -96,8 +97,8 @@ fn lines(words: &[Vec<u8>]) -> Result<String, String> {
                 wants_value = false;
             }
         } else if text.is_empty() {
-            // Redis also takes the first directive without the dashes.
-            if table::find(word).is_none() {
+            // Redis takes the first directive without the dashes, too.
+            if Row::find(word).is_none() {
                 return Err(String::from_utf8_lossy(word).into_owned());
             }
             text.push('\n');

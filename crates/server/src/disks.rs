@@ -11,9 +11,9 @@ use crate::config::Values;
 /// File systems of which the system reports nothing are left out.
 pub(crate) fn disks(values: &Values, pool: Option<&Path>) -> Vec<DiskFacts> {
     let folder = |path: &Path| path.parent().map(Path::to_owned);
-    let journal = Some(values.text("journal")).filter(|path| !path.is_empty());
+    let journal = Some(values.journal.to_text()).filter(|path| !path.is_empty());
     let places: [(&'static str, Option<PathBuf>); 3] = [
-        ("dir", Some(values.text("dir").into())),
+        ("dir", Some(values.dir.to_text().into())),
         ("pool", pool.and_then(folder)),
         ("journal", journal.filter(|_| pool.is_some()).and_then(|path| folder(Path::new(&path)))),
     ];

@@ -12,7 +12,9 @@ use commands::Failure;
 use commands::admin::{DiskFacts, Facts, Host, PassDump, Persistence, SaveLocked, Wire};
 
 use crate::append_only::{self, AppendOnly};
-use crate::config::{PASSWORD, Refusal, Values, rewrite};
+use crate::config::choice::{AppendFsync, Permission};
+use crate::config::row::{Effect, Row};
+use crate::config::{Refusal, Values, rewrite};
 use crate::meter::{self, Totals};
 use crate::save::{self, Saver};
 use crate::shared::Shared;
@@ -53,12 +55,15 @@ impl Host for Server {
     }
 
     fn config_set(&self, pairs: &[(&[u8], &[u8])], local: bool) -> Result<(), Failure> {
-        let protected = self.allows("enable-protected-configs", local);
-        let change = |before: &_, after: &_, names: &[&'static str]| {
-            apply::change(&self.shared, before, after, names)?;
-            self.switch_log(after, names)?;
-            if names.contains(&PASSWORD) {
-                self.shared.engine.permissions().set_default_password(after.get(PASSWORD));
+        let protected = is_permitted(self.shared.config.values().enable_protected_configs, local);
+        let change = |after: &Values, rows: &[&'static Row]| {
+            let has = |effect| rows.iter().any(|row| row.effect == effect);
+            apply::change(&self.shared, after, rows)?;
+            if has(Effect::SwitchLog) {
+                self.switch_log(after)?;
+            }
+            if has(Effect::SetPassword) {
+                self.shared.engine.permissions().set_default_password(&after.requirepass);
             }
             Ok(())
         };
@@ -73,10 +78,11 @@ impl Host for Server {
             return Err("ERR The server is running without a config file".into());
         };
         let values = config.values();
-        // Users from a file of their own have no lines here.
-        let users = match values.get("aclfile") {
-            b"" => commands::user_lines_with(&self.shared.engine, values.get("requirepass")),
-            _ => Vec::new(),
+        // Users of a file of their own have no lines here.
+        let users = if values.aclfile.is_empty() {
+            commands::user_lines_with(&self.shared.engine, &values.requirepass)
+        } else {
+            Vec::new()
         };
         match rewrite::rewrite(file, &values, &users, all) {
             Ok(()) => {
@@ -91,12 +97,8 @@ impl Host for Server {
         }
     }
 
-    fn allows(&self, setting: &str, local: bool) -> bool {
-        match self.shared.config.values().get(setting) {
-            b"yes" => true,
-            b"local" => local,
-            _ => false,
-        }
+    fn allows_debug(&self, local: bool) -> bool {
+        is_permitted(self.shared.config.values().enable_debug_command, local)
     }
 
     fn reset_stats(&self) {
@@ -116,7 +118,6 @@ impl Host for Server {
         let path = |path: Option<std::path::PathBuf>| {
             path.map(|p| p.display().to_string()).unwrap_or_default()
         };
-        let percentiles = values.text("latency-tracking-info-percentiles");
         Facts {
             version: env!("CARGO_PKG_VERSION").into(),
             os: machine::os(),
@@ -127,7 +128,7 @@ impl Host for Server {
             config_file: path(shared.config.file().cloned()),
             started_ms: shared.started_ms,
             supervised: shared.supervisor.name().into(),
-            hz: values.size("hz"),
+            hz: values.hz,
             threads: shared.meters.len(),
             max_clients: shared.limits.max_clients.load(Relaxed),
             connections: shared.accepted.load(Relaxed),
@@ -146,10 +147,10 @@ impl Host for Server {
             peak_memory: shared.peak.load(Relaxed),
             defragmented: totals.moved + shared.engine.memory_limits().compacted(),
             defragmenting: shared.limits.defragment.load(Relaxed),
-            max_memory: values.size("maxmemory"),
-            policy: values.text("maxmemory-policy"),
-            percentiles: percentiles.split(' ').filter_map(|p| p.parse().ok()).collect(),
-            persistence: self.persistence(&totals, &values.text("appendfsync")),
+            max_memory: values.maxmemory,
+            policy: values.maxmemory_policy.name().into(),
+            percentiles: values.latency_tracking_info_percentiles.clone(),
+            persistence: self.persistence(&totals, values.appendfsync),
         }
     }
 
@@ -262,7 +263,7 @@ impl Host for Server {
     }
 
     fn acl_file(&self) -> Option<String> {
-        Some(self.shared.config.values().text("aclfile")).filter(|name| !name.is_empty())
+        Some(self.shared.config.values().aclfile.to_text()).filter(|name| !name.is_empty())
     }
 
     fn read_acl_file(&self) -> io::Result<Vec<u8>> {
@@ -297,11 +298,19 @@ impl Host for Server {
 
 /// Returns the port for INFO: that of plain connections, if there is one.
 fn first_port(values: &Values) -> u16 {
-    let port = match values.int("port") {
-        0 => values.int("tls-port"),
+    match values.port {
+        0 => values.tls_port,
         port => port,
-    };
-    u16::try_from(port).unwrap_or(0)
+    }
+}
+
+/// Returns true if a client may do what such a directive restricts; `local`: it is on this machine.
+fn is_permitted(permission: Permission, local: bool) -> bool {
+    match permission {
+        Permission::Yes => true,
+        Permission::Local => local,
+        Permission::No => false,
+    }
 }
 
 fn written(saved: Result<bool, save::Busy>) -> Result<(), Failure> {
@@ -352,12 +361,12 @@ impl Server {
         }
     }
 
-    /// Switches the log on or off if CONFIG SET changed that.
-    fn switch_log(&self, after: &Values, names: &[&'static str]) -> Result<(), Refusal> {
-        let on = after.yes("appendonly");
+    /// Switches the log on or off where CONFIG SET changed that.
+    fn switch_log(&self, after: &Values) -> Result<(), Refusal> {
+        let on = after.appendonly;
         let has_none = self.append_only.get().is_none() && !self.is_logged();
         let is_pool = self.shared.store.backend == Backend::Pmem;
-        if is_pool || !names.contains(&"appendonly") || has_none && !on {
+        if is_pool || has_none && !on {
             return Ok(());
         }
         let refused = |why: String| Refusal::Value { name: "appendonly".into(), why };
@@ -371,7 +380,7 @@ impl Server {
             // The log may have been made under another policy.
             let fsync = append_only::fsync(after);
             append_only.log().set_fsync(fsync).map_err(|failure| refused(failure.to_string()))?;
-            append_only.log().set_timestamps(after.yes("aof-timestamp-enabled"));
+            append_only.log().set_timestamps(after.aof_timestamp_enabled);
             self.shared.attach_log(append_only.log());
             append_only.note_attached();
         }
@@ -404,7 +413,7 @@ impl Server {
         Failure::text(format!("ERR the {backend} backend has no append only file to {wanted_to}"))
     }
 
-    fn persistence(&self, totals: &Totals, fsync: &str) -> Persistence {
+    fn persistence(&self, totals: &Totals, fsync: AppendFsync) -> Persistence {
         let store = &self.shared.store;
         Persistence {
             backend: store.backend_name().into(),

@@ -16,7 +16,7 @@ pub(crate) struct KeyDelay {
 }
 
 fn of(values: &Values) -> i64 {
-    values.int("rdb-key-save-delay")
+    values.rdb_key_save_delay
 }
 
 impl KeyDelay {

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::config::Values;
-use crate::config::special::{OutputLimit, read_output_limits};
+use crate::config::special::OutputLimit;
+use crate::config::value::MemoryShare;
 
 /// The limits that connections check.
 #[derive(Default)]
@@ -32,19 +33,19 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub(crate) fn load(&self, values: &Values) {
-        self.max_clients.store(values.size("maxclients"), Relaxed);
-        self.timeout_s.store(values.size("timeout"), Relaxed);
-        self.keepalive_s.store(values.size("tcp-keepalive"), Relaxed);
-        self.query_buffer.store(values.size("client-query-buffer-limit"), Relaxed);
-        self.max_bulk.store(values.size("proto-max-bulk-len"), Relaxed);
+        self.max_clients.store(values.maxclients, Relaxed);
+        self.timeout_s.store(values.timeout, Relaxed);
+        self.keepalive_s.store(values.tcp_keepalive, Relaxed);
+        self.query_buffer.store(values.client_query_buffer_limit, Relaxed);
+        self.max_bulk.store(values.proto_max_bulk_len, Relaxed);
         self.client_memory.store(client_memory(values), Relaxed);
-        self.protected.store(values.yes("protected-mode"), Relaxed);
-        self.hz.store(values.size("hz").clamp(1, 500), Relaxed);
-        self.expire_effort.store(values.size("active-expire-effort").clamp(1, 10), Relaxed);
-        self.defragment.store(values.yes("activedefrag"), Relaxed);
-        self.scrub_rate.store(values.size("scrub-rate"), Relaxed);
-        self.scrub_every_s.store(values.size("scrub-every"), Relaxed);
-        let [normal, _, listening] = read_output_limits(values.get("client-output-buffer-limit"));
+        self.protected.store(values.protected_mode, Relaxed);
+        self.hz.store(values.hz.clamp(1, 500), Relaxed);
+        self.expire_effort.store(values.active_expire_effort.clamp(1, 10), Relaxed);
+        self.defragment.store(values.activedefrag, Relaxed);
+        self.scrub_rate.store(values.scrub_rate, Relaxed);
+        self.scrub_every_s.store(values.scrub_every, Relaxed);
+        let [normal, _, listening] = values.client_output_buffer_limit;
         self.normal.store(normal);
         self.listening.store(listening);
     }
@@ -57,13 +58,11 @@ impl Limits {
 
 /// Returns `maxmemory-clients`: a number of bytes, or a share of `maxmemory` in percent.
 fn client_memory(values: &Values) -> u64 {
-    let text = values.text("maxmemory-clients");
-    match text.strip_suffix('%') {
-        Some(percent) => {
-            let percent: u64 = percent.parse().unwrap_or(0);
-            (u128::from(values.size("maxmemory")) * u128::from(percent) / 100) as u64
+    match values.maxmemory_clients {
+        MemoryShare::Bytes(bytes) => bytes,
+        MemoryShare::Percent(percent) => {
+            (u128::from(values.maxmemory) * u128::from(percent) / 100) as u64
         }
-        None => values.size("maxmemory-clients"),
     }
 }
 

@@ -112,19 +112,17 @@ fn listener(address: SocketAddr, backlog: i32) -> io::Result<std::net::TcpListen
 
 /// Returns an error if no value says where to listen: checked before anything is opened.
 pub(crate) fn is_somewhere(values: &Values) -> Result<(), ListenError> {
-    let has_port = values.int("port") != 0 || values.int("tls-port") != 0;
-    let by_port = has_port && !values.get("bind").is_empty();
-    if by_port || !values.get("unixsocket").is_empty() { Ok(()) } else { Err(ListenError::Nowhere) }
+    let has_port = values.port != 0 || values.tls_port != 0;
+    let by_port = has_port && !values.bind.is_empty();
+    if by_port || !values.unixsocket.is_empty() { Ok(()) } else { Err(ListenError::Nowhere) }
 }
 
-/// Opens the TCP sockets that the values name for the port of `directive`; none for port 0.
-fn open_ports(values: &Values, directive: &str) -> Result<Vec<std::net::TcpListener>, ListenError> {
-    let port = u16::try_from(values.int(directive)).unwrap_or(0);
+/// Opens the TCP sockets for `port` that the values name; none for port 0.
+fn open_ports(values: &Values, port: u16) -> Result<Vec<std::net::TcpListener>, ListenError> {
     if port == 0 {
         return Ok(Vec::new());
     }
-    let backlog = i32::try_from(values.int("tcp-backlog")).unwrap_or(i32::MAX);
-    open(&values.text("bind"), port, backlog)
+    open(&values.bind.to_text(), port, values.tcp_backlog)
 }
 
 /// Opens a TCP socket for each address of a `bind` value.
@@ -171,7 +169,7 @@ pub(crate) fn start(
     let _ = shared.ports.runtime.set(Handle::current());
     let _ = shared.ports.senders.set(senders);
     replace(shared, values)?;
-    let path = values.text("unixsocket");
+    let path = values.unixsocket.to_text();
     if !path.is_empty() {
         return start_unix(shared, Path::new(&path), values);
     }
@@ -187,12 +185,12 @@ pub(crate) fn replace(shared: &Arc<Shared>, values: &Values) -> Result<(), Liste
     };
     let mut accepting = shared.ports.accepting.lock().unwrap_or_else(PoisonError::into_inner);
     ports::close(&mut accepting);
-    let plain = open_ports(values, "port")?.into_iter().map(|socket| (socket, false));
-    let encrypted = open_ports(values, "tls-port")?.into_iter().map(|socket| (socket, true));
+    let plain = open_ports(values, values.port)?.into_iter().map(|socket| (socket, false));
+    let encrypted = open_ports(values, values.tls_port)?.into_iter().map(|socket| (socket, true));
     let _entered = runtime.enter();
     for (socket, is_encrypted) in plain.chain(encrypted) {
         let socket = TcpListener::from_std(socket).map_err(|error| ListenError::Socket {
-            address: values.text("bind"),
+            address: values.bind.to_text(),
             reason: crate::text::os_error(&error),
         })?;
         let (sender, closed) = channel();
@@ -208,9 +206,8 @@ fn start_unix(shared: &Arc<Shared>, path: &Path, values: &Values) -> Result<(), 
         address: path.display().to_string(),
         reason: crate::text::os_error(&error),
     };
-    let backlog = i32::try_from(values.int("tcp-backlog")).unwrap_or(i32::MAX);
-    let socket = unix_socket::bind(path, values.octal("unixsocketperm")).map_err(wrong)?;
-    socket.listen(backlog).map_err(wrong)?;
+    let socket = unix_socket::bind(path, values.unixsocketperm).map_err(wrong)?;
+    socket.listen(values.tcp_backlog).map_err(wrong)?;
     shared.ports.note_unix(path);
     let listener = UnixListener::from_std(socket.into()).map_err(wrong)?;
     let senders = shared.ports.senders.get().cloned().unwrap_or_default();
@@ -220,11 +217,11 @@ fn start_unix(shared: &Arc<Shared>, path: &Path, values: &Values) -> Result<(), 
 
 /// Logs where the server listens.
 pub(crate) fn log_ports(values: &Values) {
-    let socket = values.text("unixsocket");
+    let socket = values.unixsocket.to_text();
     if !socket.is_empty() {
         tracing::info!("The server is now ready to accept connections at {socket}");
     }
-    match (values.int("port"), values.int("tls-port")) {
+    match (values.port, values.tls_port) {
         (0, 0) => tracing::info!("Ready to accept connections"),
         (port, 0) => tracing::info!("Ready to accept connections on port {port}"),
         (0, port) => tracing::info!("Ready to accept connections on port {port} with TLS"),

@@ -29,23 +29,10 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::reload;
 
 use crate::config::Values;
+use crate::config::choice::{LogFormat, LogLevel};
 
-/// The format of lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Text,
-    Json,
-}
-
-impl Format {
-    /// Returns the format that `log-format` names.
-    fn of(values: &Values) -> Format {
-        match values.get("log-format") {
-            b"json" => Format::Json,
-            _ => Format::Text,
-        }
-    }
-}
+/// How a line is written.
+struct Format(LogFormat);
 
 impl<S, N> FormatEvent<S, N> for Format
 where
@@ -66,14 +53,14 @@ where
         };
         let now = commands::Clock::unix_ms(&commands::SystemClock);
         let pid = std::process::id();
-        match self {
-            Format::Text => {
+        match self.0 {
+            LogFormat::Text => {
                 write!(out, "{pid}:M {} {sign} ", crate::text::date(now))?;
                 let mut message = String::new();
                 context.format_fields(Writer::new(&mut message), event)?;
                 writeln!(out, "{}", commands::in_line(message.as_bytes()))
             }
-            Format::Json => {
+            LogFormat::Json => {
                 let mut message = String::new();
                 context.format_fields(Writer::new(&mut message), event)?;
                 let (time, message) = (crate::text::timestamp(now), serde_json::json!(message));
@@ -158,31 +145,33 @@ impl<'a> MakeWriter<'a> for Target {
 static TO_STDOUT: AtomicBool = AtomicBool::new(false);
 static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 
-fn filter(loglevel: &str) -> LevelFilter {
+fn filter(loglevel: LogLevel) -> LevelFilter {
     match loglevel {
-        "debug" => LevelFilter::TRACE,
-        "verbose" => LevelFilter::DEBUG,
-        "warning" => LevelFilter::WARN,
-        _ => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::TRACE,
+        LogLevel::Verbose => LevelFilter::DEBUG,
+        LogLevel::Notice => LevelFilter::INFO,
+        LogLevel::Warning => LevelFilter::WARN,
     }
 }
 
 /// Starts the log; `logfile` is empty for standard output. Only the first call has an effect.
 pub(crate) fn start(values: &Values) -> io::Result<()> {
-    let (logfile, format) = (values.text("logfile"), Format::of(values));
+    let (logfile, format) = (values.logfile.to_text(), values.log_format);
     let target = if logfile.is_empty() {
         Target::Stdout
     } else {
         Target::File(Arc::new(LogFile::open(Path::new(&logfile))?))
     };
-    let (level, handle) = reload::Layer::new(filter(&values.text("loglevel")));
-    let lines =
-        tracing_subscriber::fmt::layer().event_format(format).with_ansi(false).with_writer(target);
+    let (level, handle) = reload::Layer::new(filter(values.loglevel));
+    let lines = tracing_subscriber::fmt::layer()
+        .event_format(Format(format))
+        .with_ansi(false)
+        .with_writer(target);
     let log = tracing_subscriber::registry().with(level).with(lines);
     if tracing::subscriber::set_global_default(log).is_ok() {
         let _ = LEVEL.set(handle);
         TO_STDOUT.store(logfile.is_empty(), Relaxed);
-        if format == Format::Json {
+        if format == LogFormat::Json {
             std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
         }
     }
@@ -199,7 +188,7 @@ pub(crate) fn fatal(text: &str) {
 }
 
 /// Changes the level.
-pub(crate) fn set_level(loglevel: &str) {
+pub(crate) fn set_level(loglevel: LogLevel) {
     if let Some(handle) = LEVEL.get() {
         let _ = handle.modify(|level| *level = filter(loglevel));
     }

@@ -6,6 +6,8 @@
 use pmem::Region;
 
 use crate::config::Values;
+#[cfg(not(feature = "emulate-media"))]
+use crate::config::choice::EmulatedMedium;
 
 /// The medium that is emulated, for the log and INFO.
 #[derive(Clone, Debug)]
@@ -18,7 +20,7 @@ pub(crate) struct EmulatedMedia {
 /// Refuses to emulate a medium if this build cannot.
 #[cfg(not(feature = "emulate-media"))]
 pub(crate) fn check(values: &Values) -> Result<(), String> {
-    if values.get("emulate-media") == b"no" {
+    if values.emulate_media == EmulatedMedium::No {
         return Ok(());
     }
     Err(
@@ -47,7 +49,7 @@ pub(crate) fn emulate(
     region: Region,
     values: &Values,
 ) -> Result<(Region, Option<EmulatedMedia>), String> {
-    let Some(media) = pmem::Media::named(values.get("emulate-media")) else {
+    let Some(media) = pmem::Media::named(values.emulate_media.name().as_bytes()) else {
         return Ok((region, None));
     };
     if !region.emulated() && region.domain() != pmem::Domain::Process {
@@ -55,7 +57,7 @@ pub(crate) fn emulate(
             "--emulate-media plays a medium on ordinary memory: it goes with --domain process or with --emulate-pmem, on a tmpfs".into(),
         );
     }
-    let emulation = pmem::Emulation::new(media.model(), values.size("emulate-cache"));
+    let emulation = pmem::Emulation::new(media.model(), values.emulate_cache);
     let emulated = EmulatedMedia { name: emulation.name(), summary: emulation.summary() };
     Ok((region.emulating(emulation), Some(emulated)))
 }

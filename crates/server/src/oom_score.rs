@@ -5,6 +5,7 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use crate::config::Values;
+use crate::config::choice::OomScoreAdj;
 
 const FILE: &str = "/proc/self/oom_score_adj";
 
@@ -23,7 +24,7 @@ impl OomScore {
     /// Gives the kernel the value of the directives, or the one it had before.
     pub(crate) fn apply(&self, values: &Values) -> io::Result<()> {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
-        if values.get("oom-score-adj") == b"no" {
+        if values.oom_score_adj == OomScoreAdj::No {
             if let Some(value) = *before {
                 std::fs::write(FILE, value.to_string())?;
             }
@@ -42,8 +43,7 @@ impl OomScore {
 
 /// Returns the value for a server without replicas and child processes: the first of the three.
 fn adjusted(values: &Values, base: i64) -> i64 {
-    let of_server = values.text("oom-score-adj-values");
-    let of_server = of_server.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0);
-    let base = if values.get("oom-score-adj") == b"absolute" { 0 } else { base };
+    let [of_server, _, _] = values.oom_score_adj_values;
+    let base = if values.oom_score_adj == OomScoreAdj::Absolute { 0 } else { base };
     i64::clamp(base + of_server, LEAST, MOST)
 }

@@ -25,7 +25,7 @@ use keyspace::{Db, Keyspace};
 use pmem::Region;
 
 use crate::append_only;
-use crate::config::Values;
+use crate::config::{Values, choice};
 use crate::pool_lock::when_unlocked;
 use way_on::{Place, way_on};
 
@@ -102,7 +102,7 @@ pub(crate) fn refuse(
     values: &Values,
     now: u64,
 ) -> Result<(), OtherStores> {
-    if values.get("other-stores") == b"ignore" {
+    if values.other_stores == choice::OtherStores::Ignore {
         return Ok(());
     }
     let all = holdings(served, pool, values, now);
@@ -114,9 +114,9 @@ pub(crate) fn refuse(
     let place = Place {
         dir: log.dir.clone(),
         pool: std::path::absolute(pool).unwrap_or_else(|_| pool.to_owned()),
-        is_pool_named: !values.text("pool").is_empty(),
-        is_aof: values.get("backend") == b"aof",
-        reads_dump: values.given("appendonly") && !values.yes("appendonly"),
+        is_pool_named: !values.pool.is_empty(),
+        is_aof: values.backend == choice::RequestedBackend::Aof,
+        reads_dump: values.given.appendonly && !values.appendonly,
     };
     let way_on = way_on(served, &all, &place);
     let served = match served {
@@ -179,12 +179,12 @@ fn saved_of(dump: &Path) -> Option<Vec<u8>> {
 
 /// Returns the path of the dump.
 pub(crate) fn dump(values: &Values) -> PathBuf {
-    PathBuf::from(values.text("dir")).join(values.text("dbfilename"))
+    PathBuf::from(values.dir.to_text()).join(values.dbfilename.to_text())
 }
 
 /// Returns true if there is a dump. Without a name for it there is none.
 pub(crate) fn has_dump(values: &Values) -> bool {
-    !values.get("dbfilename").is_empty() && dump(values).exists()
+    !values.dbfilename.is_empty() && dump(values).exists()
 }
 
 /// Returns a description of a pool's data, if it has some.

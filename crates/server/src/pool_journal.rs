@@ -20,16 +20,17 @@ use keyspace::{Db, Keyspace};
 use pmem::{FilePlace, JournalFile, JournalThread, Kept, Region, SyncPolicy};
 
 use crate::config::Values;
+use crate::config::choice::AppendFsync;
 
 /// The policies, by number.
 const POLICIES: [SyncPolicy; 3] = [SyncPolicy::Always, SyncPolicy::EverySecond, SyncPolicy::No];
 
 /// Returns the policy that says when replies leave, from the configuration.
 pub(crate) fn policy(values: &Values) -> SyncPolicy {
-    match values.get("appendfsync") {
-        b"always" => SyncPolicy::Always,
-        b"no" => SyncPolicy::No,
-        _ => SyncPolicy::EverySecond,
+    match values.appendfsync {
+        AppendFsync::Always => SyncPolicy::Always,
+        AppendFsync::No => SyncPolicy::No,
+        AppendFsync::EverySec => SyncPolicy::EverySecond,
     }
 }
 

@@ -85,7 +85,7 @@ pub(crate) struct Saver {
 
 /// Returns the save points: seconds and changes.
 fn points(values: &Values) -> Vec<(u64, u64)> {
-    let text = values.text("save");
+    let text = values.save.to_text();
     let numbers: Vec<u64> = text.split(' ').filter_map(|word| word.parse().ok()).collect();
     let (pairs, _) = numbers.as_chunks::<2>();
     pairs.iter().map(|[seconds, changes]| (*seconds, *changes)).collect()
@@ -93,7 +93,7 @@ fn points(values: &Values) -> Vec<(u64, u64)> {
 
 /// Returns true if the server saves by itself.
 pub(crate) fn has_points(values: &Values) -> bool {
-    !values.get("save").is_empty()
+    !values.save.is_empty()
 }
 
 impl Saver {
@@ -238,7 +238,7 @@ impl Saver {
     }
 
     fn syncs_often(&self) -> bool {
-        self.shared.config.values().yes("rdb-save-incremental-fsync")
+        self.shared.config.values().rdb_save_incremental_fsync
     }
 
     fn write(
@@ -271,12 +271,12 @@ impl Saver {
     ) -> bool {
         let values = self.shared.config.values();
         let path = other_stores::dump(&values);
-        let folder = values.text("dir");
+        let folder = values.dir.to_text();
         let delay = KeyDelay::new(&values);
         let go_on = |keys| self.go_on(keys, &delay);
         let options = SaveOptions {
-            compresses: values.yes("rdbcompression"),
-            has_checksum: values.yes("rdbchecksum"),
+            compresses: values.rdbcompression,
+            has_checksum: values.rdbchecksum,
             is_base: false,
             is_background: self.state().is_in_background,
             backend: self.backend(),
@@ -331,8 +331,7 @@ impl Saver {
 
     fn refuse_writes(&self, has_failed: bool) {
         let values = self.shared.config.values();
-        let refuses =
-            has_failed && has_points(&values) && values.yes("stop-writes-on-bgsave-error");
+        let refuses = has_failed && has_points(&values) && values.stop_writes_on_bgsave_error;
         self.shared.engine.config().set_save_failed(refuses);
     }
 

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use crate::append_only::{self, AppendOnly};
 use crate::cli::Arguments;
+use crate::config::choice::AppendFsync;
 use crate::config::file::{ReadError, Reader, escape};
 use crate::config::{self, Config, Values};
 use crate::host::Server;
@@ -65,8 +66,8 @@ pub enum ServeError {
         "databases {0}: a store has {DATABASES} databases, since the format of pools has roots for as many and no more. \
          Set databases to {DATABASES} or less, and keep other data in a server of its own, or under a prefix of its keys"
     )]
-    Databases(u64),
-    /// The system refused another operation.
+    Databases(usize),
+    /// The system refuses something else.
     #[error("{what}: {source}")]
     System {
         /// What was attempted.
@@ -110,13 +111,13 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     pmem::ignore_file_size_signal();
     let (mut values, file) = configure(arguments)?;
     let notes = enter_folder(&mut values)?;
-    let logfile = values.text("logfile");
+    let logfile = values.logfile.to_text();
     log::start(&values).map_err(system(format!("Can't open the log file {logfile}")))?;
     greet(&values, file.is_some(), &notes);
     listen::is_somewhere(&values)?;
     apply::fit_to_open_files(&mut values).map_err(ServeError::Files)?;
-    if values.size("databases") > DATABASES as u64 {
-        return Err(ServeError::Databases(values.size("databases")));
+    if values.databases > DATABASES {
+        return Err(ServeError::Databases(values.databases));
     }
     // Mistakes in them are found before there is a store.
     let tls = Tls::default();
@@ -131,9 +132,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     let clock = Arc::new(SystemClock);
     let supervisor = Supervisor::of(&values, clock.monotonic());
     let store = store::open(&values, clock.unix_ms())?;
-    let fsync = values.text("appendfsync");
+    let fsync = values.appendfsync;
     apply::fit_to_store(&mut values, &store.report);
-    describe(&store, &fsync);
+    describe(&store, fsync);
     let config = Config::new(values, file);
     let shared = build_shared_state(Parts { store, table, config, tls, supervisor, clock })?;
     users::set(&shared, users);
@@ -190,13 +191,13 @@ fn configure(arguments: &Arguments) -> Result<(Values, Option<std::path::PathBuf
 /// Makes `dir` the working directory, to which all relative paths refer.
 fn enter_folder(values: &mut Values) -> Result<Vec<(&'static str, &'static str)>, ServeError> {
     let notes = config::without_effect(values);
-    let dir = values.text("dir");
+    let dir = values.dir.to_text();
     if !dir.is_empty() {
         std::env::set_current_dir(&dir).map_err(system(format!("Can't chdir to '{dir}'")))?;
     }
     let here = std::env::current_dir().map_err(system("Can't tell the working directory"))?;
     use std::os::unix::ffi::OsStrExt;
-    let _ = values.set(b"dir", &[here.as_os_str().as_bytes()]);
+    values.dir = here.as_os_str().as_bytes().into();
     Ok(notes)
 }
 
@@ -205,7 +206,7 @@ fn greet(values: &Values, from_file: bool, notes: &[(&str, &str)]) {
     let pid = std::process::id();
     tracing::info!(
         "Perdura version={version}, redis={}, bits=64, pid={pid}, just started",
-        values.text("redis-version")
+        values.redis_version.to_text()
     );
     if from_file {
         tracing::info!("Configuration loaded");
@@ -213,18 +214,18 @@ fn greet(values: &Values, from_file: bool, notes: &[(&str, &str)]) {
     for (name, why) in notes {
         tracing::info!("Directive '{name}' is accepted and has no effect: {why}");
     }
-    tracing::debug!("threads={}, port={}", threads(values), values.int("port"));
+    tracing::debug!("threads={}, port={}", threads(values), values.port);
 }
 
 fn threads(values: &Values) -> usize {
-    match values.size("threads") as usize {
+    match values.threads {
         0 => machine::cores(),
         n => n,
     }
 }
 
-/// Logs where the data is stored, and which failures it survives.
-fn describe(store: &Store, fsync: &str) {
+/// Logs the line that says where the data is stored, and what of it survives what.
+fn describe(store: &Store, fsync: AppendFsync) {
     let report = &store.report;
     if let Some(why) = &report.why {
         tracing::info!("Backend {}: {why}", report.backend_name());
@@ -354,9 +355,9 @@ fn serve_until_shutdown(
         // Before any client is served, so that a port in use is found in time.
         let sockets = metrics::open(&values)?;
         listen::start(shared, workers.senders(), &values)?;
-        pid_file::write(&values.text("pidfile"));
-        // Programs that start servers wait for this line, as they do for the one that Redis logs
-        // with its logo: from now on clients are answered, even if only that data is being loaded.
+        pid_file::write(&values.pidfile.to_text());
+        // Programs that start servers wait for this line, as for the one that Redis has with its
+        // logo: from now on clients are answered, if only that data is being loaded.
         tracing::info!("Server initialized, PID: {}", std::process::id());
         metrics::start(shared, sockets)
     });
@@ -462,7 +463,7 @@ fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
     let started = std::time::Instant::now();
     let mut last = started;
     let mut options = commands::LoadOptions {
-        verifies: values.yes("rdbchecksum"),
+        verifies: values.rdbchecksum,
         keeps_expired: false,
         report: &mut |loaded| {
             shared.loading.show(loaded.bytes, total);
@@ -500,8 +501,8 @@ pub(crate) fn tick(shared: &Shared, server: &Server) {
     let Some(append_only) = append_only.filter(|_| !server.saver.is_busy()) else { return };
     let values = shared.config.values();
     append_only.tick(aof::Growth {
-        percentage: values.size("auto-aof-rewrite-percentage"),
-        min_size: values.size("auto-aof-rewrite-min-size"),
+        percentage: values.auto_aof_rewrite_percentage,
+        min_size: values.auto_aof_rewrite_min_size,
     });
 }
 
@@ -512,9 +513,9 @@ async fn wait(shared: &Shared, server: &Arc<Server>) {
     // Redis ignores a closed terminal.
     let _ignored = on(SignalKind::hangup());
     loop {
-        let (signal, directive) = tokio::select! {
-            _ = received(&mut term) => ("SIGTERM", "shutdown-on-sigterm"),
-            _ = received(&mut int) => ("SIGINT", "shutdown-on-sigint"),
+        let is_term = tokio::select! {
+            _ = received(&mut term) => true,
+            _ = received(&mut int) => false,
             _ = shared.shutdown.asked() => {
                 if !shared.shutdown.has_failed() {
                     tracing::info!("User requested shutdown...");
@@ -522,8 +523,11 @@ async fn wait(shared: &Shared, server: &Arc<Server>) {
                 break;
             }
         };
+        let signal = if is_term { "SIGTERM" } else { "SIGINT" };
         tracing::info!("Received {signal} scheduling shutdown...");
-        let request = Request::of(&shared.config.values().text(directive));
+        let values = shared.config.values();
+        let flags = if is_term { values.shutdown_on_sigterm } else { values.shutdown_on_sigint };
+        let request = Request::of(&flags.to_text());
         let of_save = Arc::clone(server);
         let save = tokio::task::spawn_blocking(move || of_save.save_before_end(request));
         let saved = tokio::select! {
@@ -586,7 +590,7 @@ fn shut_down(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
     }
     let values = shared.config.values();
     shared.ports.remove_unix();
-    pid_file::remove(&values.text("pidfile"));
+    pid_file::remove(&values.pidfile.to_text());
     if !shared.shutdown.has_failed() {
         tracing::info!("Perdura is now ready to exit, bye bye...");
     }

@@ -10,6 +10,7 @@ use commands::{Clock, CommandLog, Engine, Table};
 use tokio::sync::watch;
 
 use crate::config::Config;
+use crate::config::choice::AppendFsync;
 use crate::data_dir::DataDir;
 use crate::limits::Limits;
 use crate::loading::Loading;
@@ -81,7 +82,7 @@ impl Shared {
         let (synced, end) = match (&self.journal, self.log.get()) {
             (Some(journal), _) => return Some(journal.unsynced_age()),
             (None, Some(log)) => (log.durable(), log.end()),
-            (None, None) if self.store.survives("always") == "power loss" => (0, 0),
+            (None, None) if self.store.survives(AppendFsync::Always) == "power loss" => (0, 0),
             (None, None) => return None,
         };
         Some(self.unsynced.note(synced, end, Instant::now()))

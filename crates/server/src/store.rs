@@ -12,6 +12,7 @@ use keyspace::Keyspace;
 use pmem::{Domain, DomainRequest, MapError, MapOptions, Region, volatile_medium};
 
 use crate::config::Values;
+use crate::config::choice::{AppendFsync, EmulatedMedium, RequestedBackend, RequestedDomain};
 use crate::data_dir::DataDir;
 use crate::machine;
 use crate::media::{self, EmulatedMedia};
@@ -120,8 +121,8 @@ impl Report {
         self.backend != Backend::Pmem || self.domain == Domain::Journal
     }
 
-    /// Returns the worst failure that every acknowledged write survives, in two words.
-    pub(crate) fn survives(&self, fsync: &str) -> &'static str {
+    /// Returns the worst that every acknowledged write survives, in two words.
+    pub(crate) fn survives(&self, fsync: AppendFsync) -> &'static str {
         match (self.backend, self.domain) {
             (Backend::Volatile, _) => "nothing",
             (Backend::Aof, _) => self.survives_of_log(fsync),
@@ -133,24 +134,24 @@ impl Report {
         }
     }
 
-    /// Returns which failures data survives and which not. `fsync` is the policy of the append-only
-    /// file, or of the journal.
-    pub(crate) fn durability(&self, fsync: &str) -> &'static str {
+    /// Returns what is survived and what not. `fsync` is the policy of the append-only file, or of
+    /// the journal.
+    pub(crate) fn durability(&self, fsync: AppendFsync) -> &'static str {
         match (self.backend, self.domain) {
             (Backend::Pmem, _) if self.emulated => "emulated: survives a process crash only",
             (Backend::Pmem, _) if self.volatile.is_some() => ON_VOLATILE_MEDIUM,
             (Backend::Pmem, Domain::Journal) => match fsync {
-                "always" if self.is_tail_in_pmem => {
+                AppendFsync::Always if self.is_tail_in_pmem => {
                     "a write is in the journal, on persistent memory, when its reply leaves: \
                      survives power loss"
                 }
-                "always" => {
+                AppendFsync::Always => {
                     "a write is synced to the journal when its reply leaves: survives power loss"
                 }
-                "everysec" => {
+                AppendFsync::EverySec => {
                     "survives a process crash; power loss may take the newest writes, of the last two seconds"
                 }
-                _ => {
+                AppendFsync::No => {
                     "survives a process crash; power loss may take the newest writes, those that the system had not yet written"
                 }
             },
@@ -170,24 +171,26 @@ impl Report {
         }
     }
 
-    /// Returns which failures in-memory data with an append-only file survives and which not.
-    pub(crate) fn durability_of_log(&self, fsync: &str) -> &'static str {
+    /// Returns what is survived and what not of data in memory with an append-only file.
+    pub(crate) fn durability_of_log(&self, fsync: AppendFsync) -> &'static str {
         match fsync {
             _ if self.volatile.is_some() => ON_VOLATILE_MEDIUM,
-            "always" => "a write is synced to the log when its reply leaves: survives power loss",
-            "everysec" => {
+            AppendFsync::Always => {
+                "a write is synced to the log when its reply leaves: survives power loss"
+            }
+            AppendFsync::EverySec => {
                 "survives a process crash; power loss may take the writes of the last two seconds"
             }
-            _ => {
+            AppendFsync::No => {
                 "survives a process crash; power loss may take what the system had not yet written"
             }
         }
     }
 
-    /// Returns the worst failure that every acknowledged write survives in an append-only file or a
-    /// journal.
-    pub(crate) fn survives_of_log(&self, fsync: &str) -> &'static str {
-        let survives = fsync == "always" && self.volatile.is_none();
+    /// Returns the worst that every acknowledged write survives where an append-only file or a
+    /// journal holds it.
+    pub(crate) fn survives_of_log(&self, fsync: AppendFsync) -> &'static str {
+        let survives = fsync == AppendFsync::Always && self.volatile.is_none();
         if survives { "power loss" } else { "process crash" }
     }
 }
@@ -205,53 +208,58 @@ pub(crate) struct Store {
 type Opened = (Arc<Keyspace>, Report);
 
 fn request(values: &Values) -> DomainRequest {
-    match values.get("domain") {
-        b"clwb" => DomainRequest::Clwb,
-        b"eadr" => DomainRequest::Eadr,
-        b"msync" => DomainRequest::Msync,
-        b"process" => DomainRequest::Process,
-        _ => DomainRequest::Auto,
+    match values.domain {
+        RequestedDomain::Clwb => DomainRequest::Clwb,
+        RequestedDomain::Eadr => DomainRequest::Eadr,
+        RequestedDomain::Msync => DomainRequest::Msync,
+        RequestedDomain::Process => DomainRequest::Process,
+        RequestedDomain::Auto => DomainRequest::Auto,
     }
 }
 
 /// Takes the working directory, and opens the store that the configuration asks for.
 pub(crate) fn open(values: &Values, now_ms: u64) -> Result<Store, StoreError> {
-    let data_dir = DataDir::own(Path::new(&values.text("dir"))).map_err(StoreError::Directory)?;
+    let data_dir = DataDir::own(Path::new(&values.dir.to_text())).map_err(StoreError::Directory)?;
     let (keyspace, report) = choose(values, now_ms)?;
     Ok(Store { keyspace, report, data_dir })
 }
 
 fn choose(values: &Values, now_ms: u64) -> Result<Opened, StoreError> {
-    let pool = values.text("pool");
+    let pool = values.pool.to_text();
     let pool = PathBuf::from(if pool.is_empty() { "perdura.pool" } else { &pool });
-    let by_name = values.get("domain") != b"auto" || values.yes("emulate-pmem");
-    let backend = values.text("backend");
+    let by_name = values.domain != RequestedDomain::Auto || values.emulate_pmem;
+    let backend = values.backend;
     let no_pmem = |what: &str| {
-        let text = format!("{what} to the pmem backend, and --backend {backend} was asked for");
+        let text =
+            format!("{what} to the pmem backend, and --backend {} was asked for", backend.name());
         Err(StoreError::Options(text))
     };
-    match backend.as_str() {
-        "pmem" => open_pool(&pool, request(values), values, now_ms, None),
-        "journal" if values.yes("emulate-pmem") && !values.text("journal").is_empty() => {
-            if values.get("domain") != b"auto" {
+    match backend {
+        RequestedBackend::Pmem => open_pool(&pool, request(values), values, now_ms, None),
+        RequestedBackend::Journal if values.emulate_pmem && !values.journal.is_empty() => {
+            if values.domain != RequestedDomain::Auto {
                 return no_pmem("--domain belongs");
             }
             open_pool(&pool, DomainRequest::Journal, values, now_ms, None)
         }
-        "journal" if values.yes("emulate-pmem") => {
+        RequestedBackend::Journal if values.emulate_pmem => {
             no_pmem("--emulate-pmem takes the file of --journal, which is not named, or belongs")
         }
-        "aof" | "journal" if by_name => no_pmem("--domain and --emulate-pmem belong"),
-        "aof" | "journal" if values.get("emulate-media") != b"no" => {
+        RequestedBackend::Aof | RequestedBackend::Journal if by_name => {
+            no_pmem("--domain and --emulate-pmem belong")
+        }
+        RequestedBackend::Aof | RequestedBackend::Journal
+            if values.emulate_media != EmulatedMedium::No =>
+        {
             no_pmem("--emulate-media belongs")
         }
-        "journal" => open_pool(&pool, DomainRequest::Journal, values, now_ms, None),
-        "aof" => open_memory(&pool, values, now_ms, None),
-        _ if by_name => {
+        RequestedBackend::Journal => open_pool(&pool, DomainRequest::Journal, values, now_ms, None),
+        RequestedBackend::Aof => open_memory(&pool, values, now_ms, None),
+        RequestedBackend::Auto if by_name => {
             let why = "its domain was asked for by name".into();
             open_pool(&pool, request(values), values, now_ms, Some(why))
         }
-        _ => open_best(&pool, values, now_ms),
+        RequestedBackend::Auto => open_best(&pool, values, now_ms),
     }
 }
 
@@ -276,13 +284,14 @@ fn open_best(pool: &Path, values: &Values, now_ms: u64) -> Result<Opened, StoreE
 }
 
 fn map(pool: &Path, domain: DomainRequest, values: &Values) -> Result<Region, MapError> {
-    let limit = values.size("pool-size");
+    let limit = values.pool_size;
     let mut options = MapOptions::new(limit.saturating_mul(HEADROOM).min(MOST_HEADROOM).max(limit));
     options.domain = domain;
-    options.emulate = values.yes("emulate-pmem");
-    options.preload = values.yes("preload");
-    options.journal_size = values.size("journal-size");
-    options.journal = Some(values.text("journal")).filter(|path| !path.is_empty()).map(Into::into);
+    options.emulate = values.emulate_pmem;
+    options.preload = values.preload;
+    options.journal_size = values.journal_size;
+    options.journal =
+        Some(values.journal.to_text()).filter(|path| !path.is_empty()).map(Into::into);
     let opened = when_unlocked(pool, || Region::open(pool, &options));
     // The process may have few addresses (ulimit -v), or the system may count private mappings as
     // used memory (vm.overcommit_memory): then the limit cannot be raised later.
@@ -310,12 +319,12 @@ fn open_pool(
         .map_err(StoreError::OtherStores)?;
     let (region, media) = media::emulate(region, values).map_err(StoreError::Options)?;
     let (domain, emulated) = (region.domain(), region.emulated());
-    let (heap, recovery) = Heap::open_or_create_up_to(region, values.size("pool-size"))
+    let (heap, recovery) = Heap::open_or_create_up_to(region, values.pool_size)
         .map_err(|error| StoreError::pool(pool, error))?;
     let is_new = recovery.is_none();
     let recovery = recovery.unwrap_or_else(new_pool);
     let is_tail_in_pmem = heap.region().journal_counts().is_some_and(|counts| counts.is_mapped);
-    let emulated = emulated || is_tail_in_pmem && values.yes("emulate-pmem");
+    let emulated = emulated || is_tail_in_pmem && values.emulate_pmem;
     let journal = heap.region().journal_file().map(|file| file.path);
     let keyspace = Arc::new(Keyspace::new(heap, now_ms));
     // Losses that recovery met are resolved before clients are served.
@@ -343,8 +352,8 @@ fn new_pool() -> Recovery {
 
 /// Returns the folder of the append-only file, or the one where it will be made.
 fn folder_of_log(values: &Values) -> PathBuf {
-    let dir = PathBuf::from(values.text("dir"));
-    let folder = dir.join(values.text("appenddirname"));
+    let dir = PathBuf::from(values.dir.to_text());
+    let folder = dir.join(values.appenddirname.to_text());
     if folder.exists() { folder } else { dir }
 }
 
@@ -355,8 +364,8 @@ fn open_memory(
     why: Option<String>,
 ) -> Result<Opened, StoreError> {
     let begin = Instant::now();
-    // Data in memory has a log unless the configuration says that it needs none.
-    let logged = values.yes("appendonly") || !values.given("appendonly");
+    // Data in memory has a log unless it was said that it needs none.
+    let logged = values.appendonly || !values.given.appendonly;
     let served = if logged { Served::Log } else { Served::Memory };
     other_stores::refuse(served, pool, values, now_ms).map_err(StoreError::OtherStores)?;
     let limit = machine::memory().max(LEAST_MEMORY);

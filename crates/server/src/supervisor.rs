@@ -15,6 +15,7 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 
 use crate::config::Values;
+use crate::config::choice::Supervised;
 
 /// How often the progress of loading is reported.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -35,19 +36,19 @@ impl Supervisor {
     /// that the store is being opened.
     pub(crate) fn of(values: &Values, now: Duration) -> Supervisor {
         let has_socket = std::env::var_os("NOTIFY_SOCKET").is_some();
-        let is_systemd = match values.get("supervised") {
-            b"systemd" => {
+        let is_systemd = match values.supervised {
+            Supervised::Systemd => {
                 if !has_socket {
                     tracing::warn!("supervised systemd: there is no NOTIFY_SOCKET to report to");
                 }
                 has_socket
             }
-            b"auto" => has_socket,
-            b"upstart" => {
+            Supervised::Auto => has_socket,
+            Supervised::Upstart => {
                 tracing::warn!("supervised upstart has no effect: upstart is not supported");
                 false
             }
-            _ => false,
+            Supervised::No => false,
         };
         let supervisor = Supervisor {
             is_systemd,

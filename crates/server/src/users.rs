@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use commands::UserSet;
 
 use crate::config::Values;
+use crate::config::choice::NewUserChannels;
 use crate::config::file::ReadError;
 use crate::shared::Shared;
 
@@ -40,7 +41,7 @@ pub(crate) enum UsersError {
 
 /// Returns the path of `aclfile`.
 pub(crate) fn file(values: &Values) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(values.get("aclfile")))
+    PathBuf::from(OsStr::from_bytes(&values.aclfile))
 }
 
 /// Returns the content of `aclfile`.
@@ -50,8 +51,8 @@ pub(crate) fn read_file(values: &Values) -> io::Result<Vec<u8>> {
 
 /// Returns the users of the configuration.
 pub(crate) fn read(values: &Values) -> Result<UserSet, UsersError> {
-    let all_channels = values.get("acl-pubsub-default") == b"allchannels";
-    let name = values.text("aclfile");
+    let all_channels = values.acl_pubsub_default == NewUserChannels::All;
+    let name = values.aclfile.to_text();
     if name.is_empty() {
         return read_lines(values, all_channels);
     }
@@ -84,7 +85,7 @@ fn read_lines(values: &Values, all_channels: bool) -> Result<UserSet, UsersError
 /// Installs the users of the configuration; `requirepass` is the password of the default one.
 pub(crate) fn set(shared: &Shared, users: UserSet) {
     let values = shared.config.values();
-    let (password, file) = (values.get("requirepass"), values.text("aclfile"));
+    let (password, file) = (&values.requirepass, values.aclfile.to_text());
     if !file.is_empty() && !password.is_empty() {
         tracing::warn!(
             "requirepass has no effect with aclfile: the passwords of all users are those of {file}"

@@ -51,7 +51,7 @@ const FORBIDDEN: &str = "ERR DEBUG command not allowed. If the enable-debug-comm
 
 fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let local = call.session.client.peer.local;
-    let allowed = call.engine.host().is_none_or(|host| host.allows("enable-debug-command", local));
+    let allowed = call.engine.host().is_none_or(|host| host.allows_debug(local));
     if !allowed {
         return Err(FORBIDDEN.into());
     }

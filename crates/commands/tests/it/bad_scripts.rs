@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::scripts::Patience;
 use crate::support::{Client, engine, wire};
-use commands::{Engine, EventClasses};
+use commands::{Engine, EventClasses, Settings};
 
 /// Calls EVAL with this number of keys; the reply is empty while the script runs elsewhere.
 fn eval(client: &mut Client, script: &str, count: &str, others: &[&str]) -> String {
@@ -207,7 +207,7 @@ fn threaded() -> (Arc<Engine>, Arc<AtomicUsize>) {
         });
         true
     }));
-    engine.config().set_busy_reply_threshold(1);
+    engine.config().store(Settings { busy_reply_threshold: 1, ..engine.config().settings() });
     (engine, threads)
 }
 

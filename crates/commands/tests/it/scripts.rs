@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{Client, MemoryLog, engine, volatile, wire};
 use commands::admin::{Facts, Host};
-use commands::{Engine, EngineOptions, Failure};
+use commands::{Engine, EngineOptions, Failure, Settings};
 
 /// The reply to a script; empty while it runs on a thread of its own.
 fn eval(client: &mut Client, script: &str, keys: &[&str]) -> String {
@@ -267,7 +267,7 @@ impl Host for Patience {
     fn config_rewrite(&self, _: bool) -> Result<(), Failure> {
         Ok(())
     }
-    fn allows(&self, _: &str, _: bool) -> bool {
+    fn allows_debug(&self, _: bool) -> bool {
         false
     }
     fn reset_stats(&self) {}
@@ -319,7 +319,7 @@ fn threaded_with(host: Arc<Patience>) -> Arc<Engine> {
         std::thread::spawn(move || job(&engine));
         true
     }));
-    engine.config().set_busy_reply_threshold(1);
+    engine.config().store(Settings { busy_reply_threshold: 1, ..engine.config().settings() });
     engine
 }
 
@@ -400,7 +400,7 @@ fn a_script_that_has_written_is_killed_only_if_that_undoes_it() {
         assert_eq!(reply, "OK");
         assert!(ends(&mut first).contains(KILLED));
     }
-    engine.config().set_script_kill_rollback(true);
+    engine.config().store(Settings { script_kill_rollback: true, ..engine.config().settings() });
     second.check("SCRIPT KILL", "OK");
     assert!(ends(&mut first).contains(KILLED));
     becomes(&mut second, "GET k", "(nil)");
@@ -526,7 +526,7 @@ fn a_shutdown_leaves_nothing_of_an_exec_whose_script_it_ends() {
 #[test]
 fn all_commands_are_refused_while_a_script_runs_too_long_if_that_is_wished() {
     let engine = threaded();
-    engine.config().set_busy_reply_all(true);
+    engine.config().store(Settings { busy_reply_all: true, ..engine.config().settings() });
     let (mut first, mut second) = (waiting(&engine), Client::new(&engine));
     eval(&mut first, "while true do end", &[]);
     shows(&mut first, &mut second, "PING", BUSY);

@@ -74,15 +74,20 @@ pub struct Eviction {
     pub lfu_decay_time: u32,
 }
 
+impl Eviction {
+    /// Redis's defaults.
+    pub const DEFAULT: Eviction = Eviction {
+        maxmemory: 0,
+        policy: Policy::NoEviction,
+        samples: 5,
+        lfu_log_factor: 10,
+        lfu_decay_time: 1,
+    };
+}
+
 impl Default for Eviction {
     fn default() -> Eviction {
-        Eviction {
-            maxmemory: 0,
-            policy: Policy::NoEviction,
-            samples: 5,
-            lfu_log_factor: 10,
-            lfu_decay_time: 1,
-        }
+        Eviction::DEFAULT
     }
 }
 

@@ -9,7 +9,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{CommandLine, Values, table};
+use super::kind::Kind;
+use super::row::Row;
+use super::{CommandLine, Values};
 
 /// Why a configuration cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +73,17 @@ pub enum ReadError {
     },
 }
 
+/// Directives without a value of their own that are refused as `Usage::Refused` is, with the
+/// reason.
+pub const REFUSED_LINES: [(&str, &str); 2] = [
+    ("loadmodule", "modules are not supported: their commands and types would be missing"),
+    ("sentinel", "this is no Sentinel: nothing would be watched"),
+];
+
+/// Directives of older releases that Redis reads and drops.
+pub const RETIRED: [&str; 3] =
+    ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
+
 const MAX_DEPTH: usize = 32;
 
 /// Reads configurations into values.
@@ -127,10 +140,10 @@ impl Reader {
         let words = resp::words(&words).ok_or("Unbalanced quotes in configuration line")?;
         let Some((name, words)) = words.split_first() else { return Ok(()) };
         let name = name.to_ascii_lowercase();
-        if let Some((_, row)) = table::find(&name) {
+        if let Some(row) = Row::find(&name) {
             return Ok(self.directive(row, words)?);
         }
-        let refused = table::REFUSED_LINES.iter().find(|(line, _)| line.as_bytes() == name);
+        let refused = REFUSED_LINES.iter().find(|(line, _)| line.as_bytes() == name);
         if let Some((line, why)) = refused {
             return Err(Wrong::ThisFile(format!(
                 "'{line}': {why}. Remove the line to start without it."
@@ -148,7 +161,7 @@ impl Reader {
                 Ok(())
             }
             (b"include", [file]) => self.include(file, depth),
-            (_, [_]) if table::RETIRED.iter().any(|r| r.as_bytes() == name) => {
+            (_, [_]) if RETIRED.iter().any(|r| r.as_bytes() == name) => {
                 self.notes.push(format!(
                     "'{}' is accepted and does nothing: it was retired",
                     lossy(&name)
@@ -167,7 +180,7 @@ impl Reader {
         CommandLine { file, line: self.at, text, words: words.to_vec() }
     }
 
-    fn directive(&mut self, row: &table::Row, words: &[Vec<u8>]) -> Result<(), String> {
+    fn directive(&mut self, row: &Row, words: &[Vec<u8>]) -> Result<(), String> {
         let split;
         let words = match words {
             [one] if row.kind.takes_many_arguments() && !one.is_empty() => {
@@ -178,14 +191,12 @@ impl Reader {
         };
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         // Save points of one configuration add up; the first replaces the preset.
-        let earlier = self.values.get("save").to_vec();
-        self.values.set(row.name.as_bytes(), &words)?;
-        if row.name == "save" {
-            let now = self.values.get("save").to_vec();
+        let earlier = self.values.save.clone();
+        self.values.set_row(row, &words)?;
+        if matches!(row.kind, Kind::Save) {
+            let now = &self.values.save;
             if self.saw_save && !earlier.is_empty() && !now.is_empty() {
-                let all = [earlier, now].join(&b' ');
-                let all: Vec<&[u8]> = all.split(|b| *b == b' ').collect();
-                self.values.set(b"save", &all)?;
+                self.values.save = [&*earlier, now].join(&b' ').as_slice().into();
             }
             self.saw_save = true;
         }
@@ -304,7 +315,9 @@ mod tests {
     }
 
     fn check(text: &str, name: &str, expect: &str) {
-        assert_eq!(read(text).map(|values| values.text(name)), Ok(expect.to_owned()), "{text}");
+        let row = Row::find(name.as_bytes()).expect("a directive");
+        let value = read(text).map(|values| lossy(&row.text(&values)));
+        assert_eq!(value, Ok(expect.to_owned()), "{text}");
     }
 
     fn refused(text: &str, line: usize, reason: &str) {
@@ -393,7 +406,7 @@ mod tests {
         let file = dir.join("a.conf");
         std::fs::write(&file, b"requirepass \xff\xe9x\n").expect("write");
         let (values, _) = Reader::read(Some(&file), "").expect("read");
-        assert_eq!(values.get("requirepass"), b"\xff\xe9x");
+        assert_eq!(*values.requirepass, *b"\xff\xe9x");
 
         std::fs::write(dir.join("conf.d/1.conf"), "port 5\nhz 5").expect("write");
         std::fs::write(dir.join("conf.d/2.conf"), "port 6").expect("write");

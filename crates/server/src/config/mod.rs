@@ -1,35 +1,32 @@
 //! The configuration: every directive's value, and the ways to change it.
 //!
-//! Values live in one table in canonical form, guarded by one lock that no command's path takes:
-//! what is needed often is copied into atomics by whoever uses it (see `host`), when it changes.
-//! A change is all or nothing: new values are parsed first, then handed to an `apply` function of
-//! the caller, and only what it accepts stays.
+//! Each directive is a row of `table`, which binds its name, the field of [`Values`] that has its
+//! value, the default, and what a change does. Values are guarded by one lock that no command's path
+//! takes: what is needed often is copied into atomics when it changes (see `apply`). A change is all
+//! or nothing: new values are parsed first, then handed to an `apply` function of the caller, and
+//! only what it accepts stays.
 //!
-//! Nothing here knows sockets, stores or commands.
+//! Nothing here knows sockets, stores or commands. Where another crate obeys a directive, the default
+//! is taken from there.
 
+#[macro_use]
+mod directives;
+
+pub mod choice;
 pub mod file;
 pub mod kind;
-mod meaning;
 pub mod page;
 pub mod rewrite;
+pub mod row;
 pub mod special;
 pub mod table;
+pub mod value;
 
 use std::path::PathBuf;
-use std::sync::{Mutex, RwLock};
+use std::sync::{LazyLock, Mutex, RwLock};
 
-use table::{Change, Row, Usage};
-
-/// The values of all directives.
-#[derive(Clone, Debug)]
-pub struct Values {
-    values: Vec<Vec<u8>>,
-    given: Vec<bool>,
-    /// The `user` lines that were read.
-    pub users: Vec<CommandLine>,
-    /// The `rename-command` lines that were read.
-    pub renames: Vec<CommandLine>,
-}
+use row::{Change, Effect, Row, Usage};
+pub use table::Values;
 
 /// A `user` or `rename-command` line: what it says is for whoever knows commands.
 #[derive(Clone, Debug)]
@@ -52,61 +49,30 @@ impl CommandLine {
     }
 }
 
-impl Default for Values {
-    fn default() -> Values {
-        let values: Vec<Vec<u8>> = table::rows().map(|row| row.default.into()).collect();
-        Values { given: vec![false; values.len()], values, users: Vec::new(), renames: Vec::new() }
-    }
+/// Returns the values of a configuration that says nothing.
+fn defaults() -> &'static Values {
+    static DEFAULTS: LazyLock<Values> = LazyLock::new(Values::default);
+    &DEFAULTS
 }
 
 impl Values {
-    /// Returns the canonical value of `name`, which must be a directive.
-    pub fn get(&self, name: &str) -> &[u8] {
-        let (at, _) = table::find(name.as_bytes()).expect("a directive of the table");
-        &self.values[at]
-    }
-
-    /// Returns the value of `name` as text.
-    pub fn text(&self, name: &str) -> String {
-        String::from_utf8_lossy(self.get(name)).into_owned()
-    }
-
-    /// Returns the value of the number `name`.
-    pub fn int(&self, name: &str) -> i64 {
-        let value = kind::integer(self.get(name)).unwrap_or(0);
-        i64::try_from(value).unwrap_or(i64::MAX)
-    }
-
-    /// Returns the value of `name` as a size or count; negative numbers are 0.
-    pub fn size(&self, name: &str) -> u64 {
-        kind::integer(self.get(name)).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
-    }
-
-    /// Returns the value of the octal number `name`.
-    pub fn octal(&self, name: &str) -> u32 {
-        u32::from_str_radix(&self.text(name), 8).unwrap_or(0)
-    }
-
-    /// Returns true if the boolean `name` is `yes`.
-    pub fn yes(&self, name: &str) -> bool {
-        self.get(name) == b"yes"
-    }
-
-    /// Returns true if `name` was set, be it to its default.
-    pub fn given(&self, name: &str) -> bool {
-        table::find(name.as_bytes()).is_some_and(|(at, _)| self.given[at])
-    }
-
     /// Sets `name` from the words of a line; says what is wrong in Redis's words.
     pub fn set(&mut self, name: &[u8], words: &[&[u8]]) -> Result<(), String> {
-        let (at, row) = table::find(name).ok_or("Bad directive or wrong number of arguments")?;
-        self.values[at] = row.kind.parse(row.name, &self.values[at], words)?;
-        self.given[at] = true;
+        let row = Row::find(name).ok_or("Bad directive or wrong number of arguments")?;
+        self.set_row(row, words)
+    }
+
+    fn set_row(&mut self, row: &Row, words: &[&[u8]]) -> Result<(), String> {
+        let text = row.kind.parse(row.name, &row.text(self), words)?;
+        let is_put = (row.field.put)(self, row.kind, &text);
+        assert!(is_put, "{} can have every value of its kind", row.name);
+        *(row.field.given)(&mut self.given) = true;
         Ok(())
     }
 
-    fn pairs(&self) -> impl Iterator<Item = (&'static Row, &[u8])> {
-        table::rows().zip(self.values.iter().map(Vec::as_slice))
+    /// Returns all directives with their values in canonical form.
+    fn pairs(&self) -> impl Iterator<Item = (&'static Row, Vec<u8>)> {
+        Row::all().map(|row| (row, row.text(self)))
     }
 }
 
@@ -115,18 +81,6 @@ pub struct Config {
     values: RwLock<Values>,
     changing: Mutex<()>,
     file: Option<PathBuf>,
-}
-
-/// What is made real after all else, and cannot be refused: where anything else was, it has not
-/// changed. It does not go back either: the default user's passwords may be others by now, which
-/// ACL SETUSER gave.
-pub(crate) const PASSWORD: &str = "requirepass";
-
-/// Returns true if a directive names what may be another one under the same name: a file that is
-/// read, an address that the machine has by now.
-fn is_external(name: &str) -> bool {
-    let is_path = name.ends_with("-file") || name.ends_with("-dir");
-    name == "bind" || name.starts_with("tls-") && is_path
 }
 
 impl Config {
@@ -160,7 +114,7 @@ impl Config {
                         pattern == name.as_bytes()
                     };
                     if matches && !found.iter().any(|(known, _)| known == name) {
-                        found.push((name.to_owned(), value.to_vec()));
+                        found.push((name.to_owned(), value.clone()));
                     }
                 }
             }
@@ -169,13 +123,13 @@ impl Config {
     }
 
     /// Returns `CONFIG SET`: all of the pairs or none. `protected` says whether protected
-    /// directives may change; `apply` makes the change real, given the values before and after and
-    /// the directives that change, and names the directive that cannot be made real otherwise.
+    /// directives may change; `apply` puts the change into effect, given the new values and the
+    /// directives that change, and names the directive for which that is not possible.
     pub fn set(
         &self,
         pairs: &[(&[u8], &[u8])],
         protected: bool,
-        apply: impl Fn(&Values, &Values, &[&'static str]) -> Result<(), Refusal>,
+        apply: impl Fn(&Values, &[&'static Row]) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let _one_at_a_time = self.changing.lock().unwrap_or_else(|e| e.into_inner());
         let before = self.values();
@@ -190,17 +144,20 @@ impl Config {
             // The name that was given, in the table's spelling.
             let alias = row.alias.filter(|alias| name.eq_ignore_ascii_case(alias.as_bytes()));
             let name = alias.unwrap_or(row.name).to_owned();
-            let set = after.set(row.name.as_bytes(), &words);
-            let refused = row.refusal(after.get(row.name)).map(String::from);
+            let set = after.set_row(row, &words);
+            let refused = row.refusal(&after).map(String::from);
             set.and_then(|()| refused.map_or(Ok(()), Err))
                 .map_err(|why| Refusal::Value { name, why })?;
         }
-        let is_change = |name: &&str| before.get(name) != after.get(name) || is_external(name);
-        let names: Vec<&'static str> = rows.iter().map(|row| row.name).filter(is_change).collect();
-        if let Err(refusal) = apply(&before, &after, &names) {
-            // What was made real already goes back; the old values were real before.
-            for name in names.iter().filter(|name| **name != PASSWORD) {
-                let _ = apply(&after, &before, &[*name]);
+        let is_change = |row: &&Row| row.text(&before) != row.text(&after) || row.external;
+        let mut changed: Vec<&'static Row> = rows.into_iter().filter(is_change).collect();
+        if let Err(refusal) = apply(&after, &changed) {
+            // The old values were in effect before, so they can be again. A password was not put
+            // into effect yet: that comes last, and nothing refuses it. Nor can it go back, as ACL
+            // SETUSER may have given the default user other passwords meanwhile.
+            changed.retain(|row| row.effect != Effect::SetPassword);
+            for row in changed {
+                let _ = apply(&before, &[row]);
             }
             return Err(refusal);
         }
@@ -232,12 +189,12 @@ fn changeable(
     let mut rows: Vec<&'static Row> = Vec::new();
     for (at_pair, (name, value)) in pairs.iter().enumerate() {
         let is_again = pairs[..at_pair].iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
-        let Some((at, row)) = table::find(name) else {
+        let Some(row) = Row::find(name) else {
             return Err(Refusal::Unknown(named(name)));
         };
         let why = match row.change {
             Change::Fixed => "can't set immutable config",
-            Change::Pinned if values.values[at] != *value => "can't set immutable config",
+            Change::Pinned if row.text(values) != *value => "can't set immutable config",
             Change::Protected if !protected => "can't set protected config",
             _ if is_again => "duplicate parameter",
             _ => {
@@ -255,7 +212,7 @@ fn changeable(
 pub fn without_effect(values: &Values) -> Vec<(&'static str, &'static str)> {
     values
         .pairs()
-        .filter(|(row, value)| *value != row.default.as_bytes())
+        .filter(|(row, value)| *value != row.default())
         .filter_map(|(row, _)| match row.usage {
             Usage::Ignored(why) => Some((row.name, why.words())),
             Usage::Used | Usage::Refused(_) => None,
@@ -265,8 +222,7 @@ pub fn without_effect(values: &Values) -> Vec<(&'static str, &'static str)> {
 
 /// Returns the directives that have a value which is refused, with the reason.
 pub fn refused(values: &Values) -> Vec<(&'static str, &'static str)> {
-    let refusal = |(row, value): (&'static Row, &[u8])| Some((row.name, row.refusal(value)?));
-    values.pairs().filter_map(refusal).collect()
+    Row::all().filter_map(|row| Some((row.name, row.refusal(values)?))).collect()
 }
 
 #[cfg(test)]
@@ -276,7 +232,7 @@ mod tests {
     fn set(config: &Config, pairs: &[(&str, &str)]) -> Result<(), Refusal> {
         let pairs: Vec<(&[u8], &[u8])> =
             pairs.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();
-        config.set(&pairs, false, |_, _, _| Ok(()))
+        config.set(&pairs, false, |_, _| Ok(()))
     }
 
     fn refused(name: &str, why: &str) -> Result<(), Refusal> {
@@ -285,14 +241,14 @@ mod tests {
 
     #[test]
     fn every_default_is_in_canonical_form() {
-        for row in table::rows().filter(|row| !row.default.is_empty()) {
+        for (row, default) in defaults().pairs().filter(|(_, default)| !default.is_empty()) {
             let words: Vec<&[u8]> = if row.kind.takes_many_arguments() {
-                row.default.split(' ').map(str::as_bytes).collect()
+                default.split(|byte| *byte == b' ').collect()
             } else {
-                vec![row.default.as_bytes()]
+                vec![&default]
             };
             let value = row.kind.parse(row.name, b"", &words);
-            assert_eq!(value, Ok(row.default.into()), "{}", row.name);
+            assert_eq!(value.as_ref(), Ok(&default), "{}", row.name);
         }
     }
 
@@ -301,9 +257,9 @@ mod tests {
         let config = Config::new(Values::default(), None);
         let both = set(&config, &[("timeout", "5"), ("maxclients", "x")]);
         assert_eq!(both, refused("maxclients", "argument couldn't be parsed into an integer"));
-        assert_eq!(config.values().int("timeout"), 0);
+        assert_eq!(config.values().timeout, 0);
         assert_eq!(set(&config, &[("timeout", "5"), ("MAXCLIENTS", "7")]), Ok(()));
-        assert_eq!(config.values().int("maxclients"), 7);
+        assert_eq!(config.values().maxclients, 7);
     }
 
     #[test]
@@ -311,15 +267,16 @@ mod tests {
         let config = Config::new(Values::default(), None);
         let calls = std::cell::RefCell::new(Vec::new());
         let pairs: [(&[u8], &[u8]); 2] = [(b"port", b"1"), (b"requirepass", b"x")];
-        let result = config.set(&pairs, false, |before, after, names| {
-            calls.borrow_mut().push((before.int("port"), after.int("port"), names.to_vec()));
+        let result = config.set(&pairs, false, |after, rows| {
+            let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
+            calls.borrow_mut().push((after.port, names));
             Err(Refusal::Value { name: "port".into(), why: "no".into() })
         });
         assert_eq!(result, refused("port", "no"));
-        let there = (6379, 1, vec!["port", "requirepass"]);
-        assert_eq!(*calls.borrow(), [there, (1, 6379, vec!["port"])]);
-        assert_eq!(config.values().int("port"), 6379);
-        assert_eq!(config.values().get("requirepass"), b"");
+        let there = (1, vec!["port", "requirepass"]);
+        assert_eq!(*calls.borrow(), [there, (6379, vec!["port"])]);
+        assert_eq!(config.values().port, 6379);
+        assert!(config.values().requirepass.is_empty());
     }
 
     #[test]
@@ -360,9 +317,9 @@ mod tests {
         let config = Config::new(Values::default(), None);
         let (old, new) = ("hash-max-ziplist-entries", "hash-max-listpack-entries");
         assert_eq!(set(&config, &[(new, "1"), (old, "2")]), Ok(()));
-        assert_eq!(config.values().int(new), 2);
+        assert_eq!(config.values().hash_max_listpack_entries, 2);
         assert_eq!(set(&config, &[(old, "3"), (new, "4")]), Ok(()));
-        assert_eq!(config.values().int(new), 4);
+        assert_eq!(config.values().hash_max_listpack_entries, 4);
     }
 
     #[test]

@@ -3,8 +3,7 @@
 //! A test compares it with `docs/configuration.md`, so that the page is never out of date.
 
 use super::kind::Kind;
-use super::meaning;
-use super::table::{self, Change, Row, Usage};
+use super::row::{Change, Row, Usage};
 
 /// Returns the page in Markdown.
 pub fn page() -> String {
@@ -22,7 +21,7 @@ pub fn page() -> String {
     page.push_str(RENAMES);
     page.push_str(REDIS_VERSION);
     page.push_str(SNAPSHOTS);
-    for (title, rows) in table::groups() {
+    for (title, rows) in Row::groups() {
         page.push_str(&format!(
             "\n## {title}\n\n| directive | what it does | value | default | change |\n|---|---|---|---|---|\n"
         ));
@@ -123,9 +122,9 @@ half of the heap's limit, or half of the machine's memory if that is less. `INFO
 
 fn line(row: &Row) -> String {
     let alias = row.alias.map(|a| format!(" (`{a}`)")).unwrap_or_default();
-    let default = match row.default {
-        "" => String::new(),
-        value => format!("`{}`", row.kind.for_file(value.as_bytes())),
+    let default = match row.default() {
+        value if value.is_empty() => String::new(),
+        value => format!("`{}`", row.kind.for_file(&value)),
     };
     let change = match row.change {
         Change::Fixed | Change::Pinned => "at start",
@@ -133,7 +132,7 @@ fn line(row: &Row) -> String {
         Change::Protected => "protected",
     };
     let does = match row.usage {
-        Usage::Used => meaning::of(row.name).unwrap_or_default(),
+        Usage::Used => row.meaning,
         Usage::Ignored(why) => why.words(),
         Usage::Refused(why) => why,
     };

@@ -7,9 +7,15 @@ use super::kind::{integer, memory};
 
 const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
+/// Redis's save points.
+pub const SAVE_POINTS: &str = "3600 1 300 100 60 10000";
+
 /// The presets of `client-output-buffer-limit`.
-pub const OUTPUT_LIMITS: &str =
-    "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60";
+pub const OUTPUT_LIMITS: [OutputLimit; 3] = [
+    OutputLimit { hard: 0, soft: 0, seconds: 0 },
+    OutputLimit { hard: 256 << 20, soft: 64 << 20, seconds: 60 },
+    OutputLimit { hard: 32 << 20, soft: 8 << 20, seconds: 60 },
+];
 
 fn joined(words: &[&[u8]]) -> Vec<u8> {
     words.join(&b' ')
@@ -87,12 +93,17 @@ pub(super) fn output_limits(current: &[u8], words: &[&[u8]]) -> Result<Vec<u8>, 
         limits[at] = output_limit(group)
             .ok_or("Error in hard, soft or soft_seconds setting in buffer limit configuration.")?;
     }
+    Ok(output_limits_text(&limits))
+}
+
+/// Returns the canonical form of `client-output-buffer-limit`.
+pub(super) fn output_limits_text(limits: &[OutputLimit; 3]) -> Vec<u8> {
     let lines: Vec<String> = CLASSES
         .iter()
         .zip(limits)
         .map(|(name, l)| format!("{name} {} {} {}", l.hard, l.soft, l.seconds))
         .collect();
-    Ok(lines.join(" ").into_bytes())
+    lines.join(" ").into_bytes()
 }
 
 pub(super) fn oom_values(words: &[&[u8]]) -> Result<Vec<u8>, String> {
@@ -177,7 +188,8 @@ mod tests {
 
     #[test]
     fn output_limits_change_only_the_classes_named() {
-        let value = output_limits(OUTPUT_LIMITS.as_bytes(), &words("replica 1mb 512kb 10"));
+        let value =
+            output_limits(&output_limits_text(&OUTPUT_LIMITS), &words("replica 1mb 512kb 10"));
         let expect = "normal 0 0 0 slave 1048576 524288 10 pubsub 33554432 8388608 60";
         assert_eq!(value, Ok(expect.into()));
         let normal = OutputLimit { hard: 5, soft: 4, seconds: 3 };

@@ -1,501 +1,604 @@
 //! The directives: one row each, from which everything else about them comes.
 //!
-//! Parsing, `CONFIG GET`/`SET`/`REWRITE`, the notes at start about directives that have no effect,
-//! and `docs/configuration.md` are all read from these rows. The names, kinds, limits and defaults
-//! are those that Redis 7.0.15 answers to `CONFIG GET *`, so that a `redis.conf` written for it
-//! loads unchanged; after them stand Perdura's own. The one default that differs is `save`: a pool
-//! or an append-only file is durable without save points. A start without either sets Redis's
-//! ([`SAVE_POINTS`]).
+//! A row has the field of [`Values`] and its type, the default, the name, the values that it may
+//! have, when it may be changed, and what a change does; the comment above says what the directive
+//! does. Parsing, `CONFIG GET`/`SET`/`REWRITE`, the notes at start about directives that have no
+//! effect, and `docs/configuration.md` are all read from these rows, and the rest of the server
+//! reads the fields. The names, kinds, limits and defaults are those that Redis 7.0.15 answers to
+//! `CONFIG GET *`, so that a `redis.conf` written for it loads unchanged; before them stand
+//! Perdura's own. The one default that differs is `save`: a pool or an append-only file is durable
+//! without save points. A start without either sets Redis's ([`super::special::SAVE_POINTS`]).
 
-use super::kind::Kind::{self, *};
+use commands::admin::SlowLog;
+use commands::{DeniedLog, Settings};
+use keyspace::Eviction;
 
-/// Redis's save points.
-pub const SAVE_POINTS: &str = "3600 1 300 100 60 10000";
+use super::CommandLine;
+use super::choice::*;
+use super::kind::Kind::*;
+use super::row::Change::{Fixed, Live, Pinned, Protected};
+use super::row::Effect::*;
+use super::row::Why::{Cluster, Design, Foreground, Later, Replication, Tls};
+use super::row::{Field, Row, put};
+use super::special::{OUTPUT_LIMITS, OutputLimit};
+use super::value::{Bytes, MemoryShare, Value, text};
 
-/// One directive.
-#[derive(Clone, Copy, Debug)]
-pub struct Row {
-    /// The name in lower case.
-    pub name: &'static str,
-    /// An older name for the same directive.
-    pub alias: Option<&'static str>,
-    /// What its value may be.
-    pub kind: Kind,
-    /// Its value unless set.
-    pub default: &'static str,
-    /// When it may be changed.
-    pub change: Change,
-    /// Whether it has an effect.
-    pub usage: Usage,
-    /// Left out of `CONFIG GET` by pattern.
-    pub hidden: bool,
-    /// Never shown in logs.
-    pub secret: bool,
-}
-
-/// When a directive may be changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// At start only.
-    Fixed,
-    /// At start only; to set what it is already is no mistake, so that clients may set all they
-    /// got.
-    Pinned,
-    /// By `CONFIG SET` too.
-    Live,
-    /// By `CONFIG SET` too, if `enable-protected-configs` allows it.
-    Protected,
-}
-use Change::{Fixed, Live, Pinned, Protected};
-
-/// Whether a directive has an effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Usage {
-    /// It has an effect, which `meaning` puts into a sentence.
-    Used,
-    /// It is accepted and stored, and does nothing.
-    Ignored(Why),
-    /// It is not built, and to ignore it would change who may do what, where data goes, or who is
-    /// asked: its default is accepted and nothing else. The text says what is missing, and what
-    /// would follow.
-    Refused(&'static str),
-}
-use Usage::{Ignored, Refused, Used};
-
-/// Why a directive does nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// It steers something that this design does not have.
-    Design,
-    /// It belongs to replication.
-    Replication,
-    /// It belongs to the cluster.
-    Cluster,
-    /// It steers a part of TLS that rustls does not have.
-    Tls,
-    /// It belongs to a feature that does not exist here.
-    Later,
-    /// The server runs in the foreground, under a supervisor.
-    Foreground,
-}
-use Why::{Cluster, Design, Foreground, Later, Replication, Tls};
-
-impl Why {
-    /// Returns the reason in words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Design => "nothing here depends on it",
-            Replication => "replication is not supported",
-            Cluster => "cluster mode is not supported",
-            Tls => "rustls has no such option",
-            Later => "this feature is not supported",
-            Foreground => "the server always runs in the foreground",
-        }
-    }
-}
+const ENGINE: Settings = Settings::DEFAULT;
+const EVICTION: Eviction = Eviction::DEFAULT;
 
 const I32: i128 = i32::MAX as i128;
 const U32: i128 = u32::MAX as i128;
 const I64: i128 = i64::MAX as i128;
 const U64: i128 = u64::MAX as i128;
 
-const fn row(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    change: Change,
-    usage: Usage,
-) -> Row {
-    Row { name, alias: None, kind, default, change, usage, hidden: false, secret: false }
-}
-
-impl Row {
-    const fn alias(self, alias: &'static str) -> Row {
-        Row { alias: Some(alias), ..self }
+directives! {
+    "Perdura's own" {
+        /// Where the data is: `pmem` in a pool on persistent memory, `journal` in a pool on any
+        /// disk with a journal, `aof` in memory with Redis's append-only file (or, with `appendonly
+        /// no`, RDB files). `auto` takes what the medium offers; name one where a start must not
+        /// depend on that.
+        backend: RequestedBackend = RequestedBackend::Auto =>
+            ("backend", Enum(RequestedBackend::NAMES), Pinned);
+        /// The pool's file, or a DAX device; empty for `perdura.pool` in `dir`. Set it where the
+        /// pool is on another medium than logs and dumps.
+        pool: Bytes = text("") => ("pool", Text, Pinned);
+        /// `refuse`: no start while another store than the one to be served holds data
+        /// ([above](#which-store-a-start-serves)). `ignore`: start, and leave it aside unchanged.
+        other_stores: OtherStores = OtherStores::Refuse =>
+            ("other-stores", Enum(OtherStores::NAMES), Pinned);
+        /// The most bytes that the pool may grow to; it starts small. When it is full, writes are
+        /// refused or keys evicted. Set it to what the medium, and with a journal the memory, can
+        /// spare.
+        pool_size: u64 = 4 << 30 => ("pool-size", Memory(16777216, I64), Live).then(ResizePool);
+        /// How a write becomes durable in the `pmem` backend: flushes (`clwb`), fences alone
+        /// (`eadr`), `msync` on any file, or not beyond the process (`process`). Name one to be
+        /// refused where it does not hold.
+        domain: RequestedDomain = RequestedDomain::Auto =>
+            ("domain", Enum(RequestedDomain::NAMES), Pinned);
+        /// The journal's file; empty for the pool's name with `.journal` after it. Put it on the
+        /// fastest durable medium: it decides what a durable write costs.
+        journal: Bytes = text("") => ("journal", Text, Pinned);
+        /// Bytes of a journal when it is made. Larger: fewer writes to the pool, a longer start
+        /// after a crash. Raise it when writers wait for its space (`journal_full_waits`).
+        journal_size: u64 = 256 << 20 => ("journal-size", Memory(65536, 1 << 40), Pinned);
+        /// With a journal: read the whole pool into huge pages before the first client is served,
+        /// so that no first access waits for the disk. For pools that fit into memory and may start
+        /// slowly.
+        preload: bool = false => ("preload", Bool, Pinned);
+        /// Execute flushes and fences on a file that is no persistent memory: to try and to
+        /// measure. Such data survives the end of the process, no power loss.
+        emulate_pmem: bool = false => ("emulate-pmem", Bool, Pinned);
+        /// Play the latency and bandwidth of a slower medium, in builds for that
+        /// ([emulated-media.md](emulated-media.md)). For measurements only.
+        emulate_media: EmulatedMedium = EmulatedMedium::No =>
+            ("emulate-media", Enum(EmulatedMedium::NAMES), Pinned);
+        /// Bytes of the processor's cache that `emulate-media` plays; 0 for the machine's last
+        /// level, or 32 MiB where that is not known.
+        emulate_cache: u64 = 0 => ("emulate-cache", Memory(0, I64), Pinned);
+        /// Threads that serve connections; 0 for one a core. Lower it to leave cores to other
+        /// programs.
+        threads: usize = 0 => ("threads", Int(0, 1024), Pinned);
+        /// Bytes of DRAM for copies of values that are read often; 0 for none. For pools on a
+        /// medium that is slower than DRAM ([read-cache.md](read-cache.md)).
+        read_cache: u64 = 0 => ("read-cache", Memory(0, I64), Live).then(SetReadCache);
+        /// Answer BUSY to every command while a script runs longer than `busy-reply-threshold`, as
+        /// Redis does; else only to those that need its keys. For programs that rely on it.
+        busy_reply_all: bool = ENGINE.busy_reply_all =>
+            ("busy-reply-all", Bool, Live).then(StoreSettings);
+        /// The version of Redis that clients are told
+        /// ([above](#which-version-of-redis-is-claimed)). Raise it for clients that use newer
+        /// commands only where they find that version.
+        redis_version: Bytes = text(commands::REDIS_VERSION) =>
+            ("redis-version", Version, Pinned).then(StoreSettings);
+        /// Let SCRIPT KILL end a script that has written, and undo it; Redis refuses that.
+        script_kill_rollback: bool = ENGINE.script_kill_rollback =>
+            ("script-kill-rollback", Bool, Live).then(StoreSettings);
+        /// Bytes that snapshots of dumps and rewrites may hold; 0 for half of the memory or of the
+        /// heap ([above](#what-a-snapshot-may-hold)). Raise it when such fail under heavy writes.
+        snapshot_memory_limit: u64 = 0 =>
+            ("snapshot-memory-limit", Memory(0, I64), Live).then(LimitSnapshots);
+        /// Bytes a second that the search for damage verifies in the background; 0 for none. Lower
+        /// it where it takes bandwidth from clients.
+        scrub_rate: u64 = 8 << 20 => ("scrub-rate", Memory(0, I64), Live).then(LoadLimits);
+        /// Seconds from the begin of one such search to that of the next.
+        scrub_every: u64 = 3600 => ("scrub-every", Int(0, I32), Live).then(LoadLimits);
+        /// The port of `/metrics`, `/healthz` and `/readyz` over HTTP; 0 for none
+        /// ([operating.md](operating.md#monitoring)).
+        metrics_port: u16 = 0 => ("metrics-port", Int(0, 65535), Pinned);
+        /// Addresses of that port, which has no password: name others than the loopback address on
+        /// a network that you trust only.
+        metrics_bind: Bytes = text("127.0.0.1") => ("metrics-bind", Bind, Pinned);
+        /// `json` for a log of one JSON object a line, for collectors; `text` as Redis writes it.
+        log_format: LogFormat = LogFormat::Text => ("log-format", Enum(LogFormat::NAMES), Pinned);
     }
-    const fn hidden(self) -> Row {
-        Row { hidden: true, ..self }
+    "Connections" {
+        /// The TCP port of clients; 0 for none.
+        port: u16 = 6379 => ("port", Int(0, 65535), Live).then(ListenOnPort);
+        /// Addresses to listen on; a `-` before one: it may be missing. The default is all: name
+        /// those of your network where the machine has others.
+        bind: Bytes = text("* -::*") => ("bind", Bind, Live).external().then(ListenOnAddresses);
+        /// Path of a socket for clients on this machine; empty for none. It costs less than TCP.
+        unixsocket: Bytes = text("") => ("unixsocket", Text, Fixed);
+        /// Mode of that socket's file, in octal; 0 for what the umask leaves.
+        unixsocketperm: u32 = 0 => ("unixsocketperm", Octal(0, 0o777), Fixed);
+        /// Connections that may wait to be accepted, capped by the system's `somaxconn`. Raise both
+        /// for bursts of thousands.
+        tcp_backlog: i32 = 511 => ("tcp-backlog", Int(0, I32), Fixed);
+        /// Seconds of silence after which the kernel asks whether a client is still there; 0 for
+        /// never.
+        tcp_keepalive: u64 = 300 => ("tcp-keepalive", Int(0, I32), Live).then(LoadLimits);
+        /// Seconds after which a client that sends nothing is disconnected; 0 for never.
+        timeout: u64 = 0 => ("timeout", Int(0, I32), Live).then(LoadLimits);
+        /// Connections at the same time; one more is refused. It is lowered at the start where the
+        /// limit of open files does not allow for it.
+        maxclients: u64 = 10_000 => ("maxclients", Int(1, U32), Live).then(AllowClients);
+        /// Bytes of the longest string, and of the longest argument of a command. Lower it to bound
+        /// what one request takes.
+        proto_max_bulk_len: u64 = ENGINE.proto_max_bulk_len =>
+            ("proto-max-bulk-len", Memory(1048576, I64), Live).then(LimitStrings);
+        /// Bytes of a request that has not arrived as a whole; a client with more is disconnected.
+        client_query_buffer_limit: u64 = 1 << 30 =>
+            ("client-query-buffer-limit", Memory(1048576, I64), Live).then(LoadLimits);
+        /// Bytes that may wait to be sent, by class (`normal`, `replica`, `pubsub`): at the hard
+        /// limit, or at the soft one for more than that number of seconds, the client is
+        /// disconnected; 0 for no limit.
+        client_output_buffer_limit: [OutputLimit; 3] = OUTPUT_LIMITS =>
+            ("client-output-buffer-limit", OutputLimits, Live).then(LoadLimits);
     }
-    const fn secret(self) -> Row {
-        Row { secret: true, ..self }
+    "TLS directives" {
+        /// The port of clients that speak TLS; 0 for none.
+        tls_port: u16 = 0 => ("tls-port", Int(0, 65535), Live).then(ListenWithTls);
+        /// The server's certificate, with those that lead from it to an authority, in PEM format.
+        tls_cert_file: Bytes = text("") =>
+            ("tls-cert-file", Text, Live).external().then(ConfigureTls);
+        /// Its private key, in PEM format.
+        tls_key_file: Bytes = text("") =>
+            ("tls-key-file", Text, Live).external().then(ConfigureTls);
+        /// The password of that key, if it is encrypted.
+        tls_key_file_pass: Bytes = text("") =>
+            ("tls-key-file-pass", Text, Live).secret().then(ConfigureTls);
+        /// The authorities that sign clients' certificates, in one PEM file.
+        tls_ca_cert_file: Bytes = text("") =>
+            ("tls-ca-cert-file", Text, Live).external().then(ConfigureTls);
+        /// The same, as a directory of files with OpenSSL's names.
+        tls_ca_cert_dir: Bytes = text("") =>
+            ("tls-ca-cert-dir", Text, Live).external().then(ConfigureTls);
+        /// Whether clients need a certificate (`yes`), may have none (`optional`), or are not asked
+        /// (`no`).
+        tls_auth_clients: ClientCertificates = ClientCertificates::Yes =>
+            ("tls-auth-clients", Enum(ClientCertificates::NAMES), Live).then(ConfigureTls);
+        /// `CN`: a client whose certificate was verified is the user that its common name names,
+        /// without a password.
+        tls_auth_clients_user: UserOfCertificate = UserOfCertificate::Off =>
+            ("tls-auth-clients-user", Enum(UserOfCertificate::NAMES), Live).then(ConfigureTls);
+        /// `TLSv1.2`, `TLSv1.3` or both; empty for both.
+        tls_protocols: Bytes = text("") => ("tls-protocols", Text, Live).then(ConfigureTls);
+        /// The suites of TLS 1.2, as OpenSSL lists them; empty for all safe ones.
+        tls_ciphers: Bytes = text("") => ("tls-ciphers", Text, Live).then(ConfigureTls);
+        /// The suites of TLS 1.3, separated by colons; empty for all.
+        tls_ciphersuites: Bytes = text("") => ("tls-ciphersuites", Text, Live).then(ConfigureTls);
+        /// Choose the suite by the server's order instead of the client's.
+        tls_prefer_server_ciphers: bool = false =>
+            ("tls-prefer-server-ciphers", Bool, Live).then(ConfigureTls);
+        /// Let clients resume a session, which saves most of a handshake.
+        tls_session_caching: bool = true => ("tls-session-caching", Bool, Live).then(ConfigureTls);
+        /// Sessions that are kept for that; 0 for 20480.
+        tls_session_cache_size: usize = 20 << 10 =>
+            ("tls-session-cache-size", Int(0, I32), Live).then(ConfigureTls);
+        /// The certificate that is shown where this server is the client (MIGRATE); empty for
+        /// `tls-cert-file`.
+        tls_client_cert_file: Bytes = text("") =>
+            ("tls-client-cert-file", Text, Live).external().then(ConfigureTls);
+        /// The private key of that certificate.
+        tls_client_key_file: Bytes = text("") =>
+            ("tls-client-key-file", Text, Live).external().then(ConfigureTls);
+        /// The password of that key, if it is encrypted.
+        tls_client_key_file_pass: Bytes = text("") =>
+            ("tls-client-key-file-pass", Text, Live).secret().then(ConfigureTls);
+        /// Speak TLS to the server that MIGRATE names.
+        tls_cluster: bool = false => ("tls-cluster", Bool, Live).then(ConfigureTls);
     }
-
-    /// Returns why it cannot have this canonical value, if it cannot.
-    pub fn refusal(&self, value: &[u8]) -> Option<&'static str> {
-        match self.usage {
-            Refused(why) if value != self.default.as_bytes() => Some(why),
-            _ => None,
-        }
+    "Who may do what" {
+        /// Refuse clients from other machines while the default user has no password. Set a
+        /// password before you turn it off.
+        protected_mode: bool = true => ("protected-mode", Bool, Live).then(LoadLimits);
+        /// The password of the default user; empty for none. With `aclfile` that file's passwords
+        /// count.
+        requirepass: Bytes = text("") => ("requirepass", Text, Live).secret().then(SetPassword);
+        /// A file with all users, which `ACL SAVE` and `ACL LOAD` use; empty: they are `user` lines
+        /// of the configuration.
+        aclfile: Bytes = text("") => ("aclfile", Text, Fixed);
+        /// Whether a new user may use all channels or none until a rule says otherwise.
+        acl_pubsub_default: NewUserChannels = NewUserChannels::Reset =>
+            ("acl-pubsub-default", Enum(NewUserChannels::NAMES), Live).then(SetNewUsers);
+        /// Entries that `ACL LOG` keeps.
+        acllog_max_len: usize = DeniedLog::MAX_LEN =>
+            ("acllog-max-len", Int(0, I64), Live).then(LimitAclLog);
+        /// Who may set protected directives (`dir`, `dbfilename`) by CONFIG SET: nobody, everybody,
+        /// or clients on this machine (`local`). They decide where files are written.
+        enable_protected_configs: Permission = Permission::No =>
+            ("enable-protected-configs", Enum(Permission::NAMES), Fixed);
+        /// Who may use DEBUG: nobody, everybody, or clients on this machine (`local`). For tests
+        /// only.
+        enable_debug_command: Permission = Permission::No =>
+            ("enable-debug-command", Enum(Permission::NAMES), Fixed);
+    }
+    "Files and durability" {
+        /// The directory of the pool, the append-only file and the dumps; empty for the one in
+        /// which the server is started.
+        dir: Bytes = text("") => ("dir", Dir, Protected).then(ChangeDir);
+        /// With `backend aof`: whether the data has an append-only file. CONFIG SET switches it
+        /// while clients are served.
+        appendonly: bool = false => ("appendonly", Bool, Live).then(SwitchLog);
+        /// When the append-only file, or a pool's journal, is synced: before each reply (`always`),
+        /// each second (a power loss takes the last two), or when the system does (`no`). Set
+        /// `always` where no acknowledged write may be lost.
+        appendfsync: AppendFsync = AppendFsync::EverySec =>
+            ("appendfsync", Enum(AppendFsync::NAMES), Live).then(SetFsync);
+        /// How the names of the append-only file's parts begin.
+        appendfilename: Bytes = text("appendonly.aof") => ("appendfilename", FileNameSet, Fixed);
+        /// The directory of those parts, in `dir`.
+        appenddirname: Bytes = text("appendonlydir") => ("appenddirname", FileNameSet, Fixed);
+        /// Percent by which the append-only file has grown since its last rewrite when it is
+        /// rewritten; 0 for never.
+        auto_aof_rewrite_percentage: u64 = 100 =>
+            ("auto-aof-rewrite-percentage", Int(0, I32), Live);
+        /// Bytes below which it is not rewritten for that.
+        auto_aof_rewrite_min_size: u64 = 64 << 20 =>
+            ("auto-aof-rewrite-min-size", Memory(0, I64), Live);
+        /// Start although the append-only file's last command was cut off, as a crash leaves it;
+        /// with `no` such a start is refused.
+        aof_load_truncated: bool = true => ("aof-load-truncated", Bool, Live);
+        /// Write the base of a rewritten append-only file as a dump, which is smaller and loads
+        /// faster; with `no` as commands.
+        aof_use_rdb_preamble: bool = true => ("aof-use-rdb-preamble", Bool, Live);
+        /// Write the time into the append-only file, so that it can be cut at a moment. Redis
+        /// before 7 does not read that.
+        aof_timestamp_enabled: bool = false =>
+            ("aof-timestamp-enabled", Bool, Live).then(SetTimestamps);
+        /// When a dump is written by itself: pairs of a number of seconds and the number of changes
+        /// within them; empty for never. A pool and an append-only file need none; without either
+        /// the default is that of Redis.
+        save: Bytes = text("") => ("save", Save, Live);
+        /// The name of the dump, in `dir`.
+        dbfilename: Bytes = text("dump.rdb") => ("dbfilename", FileName, Protected);
+        /// Compress strings in dumps: smaller files, for some time of a processor.
+        rdbcompression: bool = true => ("rdbcompression", Bool, Live);
+        /// Write and verify a checksum of the whole dump. With `no` a damaged one may load.
+        rdbchecksum: bool = true => ("rdbchecksum", Bool, Fixed);
+        /// Sync a dump every few megabytes while it is written, so that its end does not stall
+        /// other syncs of the disk.
+        rdb_save_incremental_fsync: bool = true => ("rdb-save-incremental-fsync", Bool, Live);
+        /// Microseconds to wait after each key of a dump. For tests only.
+        rdb_key_save_delay: i64 = 0 => ("rdb-key-save-delay", Int(-I32 - 1, I32), Live).hidden();
+        /// Refuse writes while `save` is set and the last dump failed, so that it is noticed. Turn
+        /// it off where you watch for that otherwise.
+        stop_writes_on_bgsave_error: bool = true => ("stop-writes-on-bgsave-error", Bool, Live);
+        /// Replicas without which writes are refused. There is no replication here: any number but
+        /// 0 refuses every write, if `min-replicas-max-lag` is not 0.
+        min_replicas_to_write: u64 = 0 =>
+            ("min-replicas-to-write", Int(0, I32), Live)
+                .alias("min-slaves-to-write").then(RequireReplicas);
+        /// Seconds after which a silent replica does not count for that.
+        min_replicas_max_lag: u64 = 10 =>
+            ("min-replicas-max-lag", Int(0, I32), Live)
+                .alias("min-slaves-max-lag").then(RequireReplicas);
+        /// What SIGINT does, as the options of SHUTDOWN; `default` saves a dump if `save` is set.
+        shutdown_on_sigint: Bytes = text("default") =>
+            ("shutdown-on-sigint", Flags(&["default", "save", "nosave", "now", "force"]), Live);
+        /// The same for SIGTERM.
+        shutdown_on_sigterm: Bytes = text("default") =>
+            ("shutdown-on-sigterm", Flags(&["default", "save", "nosave", "now", "force"]), Live);
+    }
+    "Memory, eviction and expiry" {
+        /// Bytes of data at which keys are evicted, or writes refused; 0 for the heap's limit. Set
+        /// it for a cache, and leave memory for clients and the system.
+        maxmemory: u64 = EVICTION.maxmemory =>
+            ("maxmemory", Memory(0, U64), Live).then(LimitMemory);
+        /// Which keys are evicted then: those with an expiry time (`volatile-`) or all
+        /// (`allkeys-`), by last use (`lru`), frequency (`lfu`), chance or nearest expiry;
+        /// `noeviction` refuses writes instead.
+        maxmemory_policy: EvictionPolicy = EvictionPolicy::NoEviction =>
+            ("maxmemory-policy", Enum(EvictionPolicy::NAMES), Live).then(SetEviction);
+        /// Keys that are compared for each eviction. More: closer to the true order, for more time.
+        maxmemory_samples: u32 = EVICTION.samples =>
+            ("maxmemory-samples", Int(1, I32), Live).then(SetEviction);
+        /// Bytes, or percent of `maxmemory`, that the buffers of all clients may take together;
+        /// beyond it those with the largest are disconnected; 0 for no limit.
+        maxmemory_clients: MemoryShare = MemoryShare::Bytes(0) =>
+            ("maxmemory-clients", MemoryOrPercent, Live).then(LimitClientMemory);
+        /// How slowly the counter of `lfu` grows with accesses: at 10 a million saturate it.
+        lfu_log_factor: u32 = EVICTION.lfu_log_factor =>
+            ("lfu-log-factor", Int(0, I32), Live).then(SetEviction);
+        /// Minutes after which that counter falls by one; 0 for never.
+        lfu_decay_time: u32 = EVICTION.lfu_decay_time =>
+            ("lfu-decay-time", Int(0, I32), Live).then(SetEviction);
+        /// From 1 to 10: how many expired keys each step of the background looks for. Raise it
+        /// where they take space for too long.
+        active_expire_effort: u64 = 1 =>
+            ("active-expire-effort", Int(1, 10), Live).then(LoadLimits);
+        /// Steps of background work a second (expiry, reclaiming of space), from 1 to 500. More
+        /// frees space sooner, for some processor time.
+        hz: u64 = 10 => ("hz", Int(0, I32), Live).then(LoadLimits);
+        /// Move values together in the background where space between them is lost. For stores
+        /// whose sizes of values change.
+        activedefrag: bool = false => ("activedefrag", Bool, Live).then(LoadLimits);
+        /// Keys of which clients with client-side caching are told; beyond it some are told too
+        /// early; 0 for no limit.
+        tracking_table_max_keys: usize = ENGINE.tracking_table_max_keys =>
+            ("tracking-table-max-keys", Int(0, I64), Live).then(LimitTracking);
+        /// Whether the kernel ends this process rather than others when the machine is out of
+        /// memory: `relative` adds to what it was started with, `absolute` replaces it, `yes` is
+        /// `relative`.
+        oom_score_adj: OomScoreAdj = OomScoreAdj::No =>
+            ("oom-score-adj", Enum(OomScoreAdj::NAMES), Live).then(SetOomScore);
+        /// By how much, from -2000 to 2000: of a server, a replica, a child process. The first
+        /// counts here.
+        oom_score_adj_values: [i64; 3] = [0, 200, 800] =>
+            ("oom-score-adj-values", OomValues, Live).then(SetOomScore);
+    }
+    "Databases and types" {
+        /// How many databases SELECT knows.
+        databases: usize = ENGINE.databases =>
+            ("databases", Int(1, I32), Fixed).then(StoreSettings);
+        /// Elements of one node of a list; from -1 to -5: bytes, 4 to 64 KiB. Larger nodes take
+        /// less space, and more time in the middle of a list.
+        list_max_listpack_size: i32 = ENGINE.list_max_listpack_size =>
+            ("list-max-listpack-size", Int(-I32 - 1, I32), Live)
+                .alias("list-max-ziplist-size").then(StoreSettings);
+        /// Members up to which a set of integers is stored as one block.
+        set_max_intset_entries: usize = ENGINE.set_max_intset_entries =>
+            ("set-max-intset-entries", Int(0, I64), Live).then(StoreSettings);
+        /// Fields up to which a hash is stored as one block. Larger blocks take less space and more
+        /// time for each access.
+        hash_max_listpack_entries: usize = ENGINE.hash_max_listpack_entries =>
+            ("hash-max-listpack-entries", Int(0, I64), Live)
+                .alias("hash-max-ziplist-entries").then(StoreSettings);
+        /// Bytes of the longest field or value of such a hash.
+        hash_max_listpack_value: usize = ENGINE.hash_max_listpack_value =>
+            ("hash-max-listpack-value", Memory(0, I64), Live)
+                .alias("hash-max-ziplist-value").then(StoreSettings);
+        /// Members up to which a sorted set is stored as one block.
+        zset_max_listpack_entries: usize = ENGINE.zset_max_listpack_entries =>
+            ("zset-max-listpack-entries", Int(0, I64), Live)
+                .alias("zset-max-ziplist-entries").then(StoreSettings);
+        /// Bytes of the longest member of such a sorted set.
+        zset_max_listpack_value: usize = ENGINE.zset_max_listpack_value =>
+            ("zset-max-listpack-value", Memory(0, I64), Live)
+                .alias("zset-max-ziplist-value").then(StoreSettings);
+        /// Entries of one node of a stream; 0 for no limit.
+        stream_node_max_entries: usize = ENGINE.stream_node_max_entries =>
+            ("stream-node-max-entries", Int(0, I64), Live).then(StoreSettings);
+        /// Bytes of one node of a stream; 0 for no limit.
+        stream_node_max_bytes: usize = ENGINE.stream_node_max_bytes =>
+            ("stream-node-max-bytes", Memory(0, I64), Live).then(StoreSettings);
+        /// Bytes up to which a HyperLogLog is stored in its sparse form, which is smaller and
+        /// slower.
+        hll_sparse_max_bytes: usize = ENGINE.hll_sparse_max_bytes =>
+            ("hll-sparse-max-bytes", Memory(0, I64), Live).then(StoreSettings);
+    }
+    "Logs, events and statistics" {
+        /// The log's file; empty for standard output.
+        logfile: Bytes = text("") => ("logfile", Text, Fixed);
+        /// The least important lines that are logged.
+        loglevel: LogLevel = LogLevel::Notice =>
+            ("loglevel", Enum(LogLevel::NAMES), Live).then(SetLogLevel);
+        /// A file for the number of the process while it runs; empty for none.
+        pidfile: Bytes = text("") => ("pidfile", Text, Fixed);
+        /// Whether systemd is told that the server is ready, and that it is alive; `auto` where
+        /// systemd asks for it.
+        supervised: Supervised = Supervised::No => ("supervised", Enum(Supervised::NAMES), Fixed);
+        /// Which changes of keys are published as messages, by letters as in Redis; empty for none.
+        /// Each costs time: name those that somebody listens to.
+        notify_keyspace_events: Bytes = text("") =>
+            ("notify-keyspace-events", Events, Live).then(PublishEvents);
+        /// Milliseconds after which a script counts as slow: others are answered BUSY until it
+        /// ends, or SCRIPT KILL ends it.
+        busy_reply_threshold: u64 = ENGINE.busy_reply_threshold =>
+            ("busy-reply-threshold", Int(0, I64), Live).alias("lua-time-limit").then(StoreSettings);
+        /// Microseconds from which a command is kept in SLOWLOG; 0 for every one, -1 for none.
+        slowlog_log_slower_than: i64 = SlowLog::SLOWER_THAN_US =>
+            ("slowlog-log-slower-than", Int(-1, I64), Live)
+                .alias("commandlog-execution-slower-than").then(SetCommandLogs);
+        /// Entries that SLOWLOG keeps.
+        slowlog_max_len: usize = SlowLog::MAX_LEN =>
+            ("slowlog-max-len", Int(0, I64), Live)
+                .alias("commandlog-slow-execution-max-len").then(SetCommandLogs);
+        /// Bytes from which a request is kept in COMMANDLOG; -1 for none.
+        commandlog_request_larger_than: i64 = SlowLog::LARGER_THAN =>
+            ("commandlog-request-larger-than", Int(-1, I64), Live).then(SetCommandLogs);
+        /// Entries of that log.
+        commandlog_large_request_max_len: usize = SlowLog::MAX_LEN =>
+            ("commandlog-large-request-max-len", Int(0, I64), Live).then(SetCommandLogs);
+        /// Bytes from which a reply is kept in COMMANDLOG; -1 for none.
+        commandlog_reply_larger_than: i64 = SlowLog::LARGER_THAN =>
+            ("commandlog-reply-larger-than", Int(-1, I64), Live).then(SetCommandLogs);
+        /// Entries of that log.
+        commandlog_large_reply_max_len: usize = SlowLog::MAX_LEN =>
+            ("commandlog-large-reply-max-len", Int(0, I64), Live).then(SetCommandLogs);
+        /// Milliseconds from which an event is kept for LATENCY; 0 for none. Set it while you look
+        /// for a delay.
+        latency_monitor_threshold: u64 = 0 =>
+            ("latency-monitor-threshold", Int(0, I64), Live).then(SetLatency);
+        /// Count the time of each command for `INFO latencystats`, LATENCY HISTOGRAM and the
+        /// metrics.
+        latency_tracking: bool = true => ("latency-tracking", Bool, Live).then(SetLatency);
+        /// The percentiles that `INFO latencystats` shows.
+        latency_tracking_info_percentiles: Vec<f64> = vec![50.0, 99.0, 99.9] =>
+            ("latency-tracking-info-percentiles", Percentiles, Live);
+    }
+    "Refused until they are built" {
+        cluster_enabled: bool = false =>
+            ("cluster-enabled", Bool, Fixed).refused("cluster mode is not supported: every key would be accepted, and no other node would be asked");
+        replicaof: Bytes = text("") =>
+            ("replicaof", ReplicaOf, Fixed).refused("replication is not supported: the master's data would be missing, and writes would be accepted independently of it").alias("slaveof");
+    }
+    "Accepted without effect" {
+        shutdown_timeout: i64 = 10 => ("shutdown-timeout", Int(0, I32), Live).ignored(Replication);
+        no_appendfsync_on_rewrite: bool = false =>
+            ("no-appendfsync-on-rewrite", Bool, Live).ignored(Design);
+        maxmemory_eviction_tenacity: i64 = 10 =>
+            ("maxmemory-eviction-tenacity", Int(0, 100), Live).ignored(Design);
+        daemonize: bool = false => ("daemonize", Bool, Fixed).ignored(Foreground);
+        io_threads_do_reads: bool = false => ("io-threads-do-reads", Bool, Fixed).ignored(Design);
+        always_show_logo: bool = false => ("always-show-logo", Bool, Fixed).ignored(Design);
+        rdb_del_sync_files: bool = false => ("rdb-del-sync-files", Bool, Live).ignored(Replication);
+        activerehashing: bool = true => ("activerehashing", Bool, Live).ignored(Design);
+        set_proc_title: bool = true => ("set-proc-title", Bool, Fixed).ignored(Foreground);
+        dynamic_hz: bool = true => ("dynamic-hz", Bool, Live).ignored(Design);
+        lazyfree_lazy_eviction: bool = false =>
+            ("lazyfree-lazy-eviction", Bool, Live).ignored(Design);
+        lazyfree_lazy_expire: bool = false => ("lazyfree-lazy-expire", Bool, Live).ignored(Design);
+        lazyfree_lazy_server_del: bool = false =>
+            ("lazyfree-lazy-server-del", Bool, Live).ignored(Design);
+        lazyfree_lazy_user_del: bool = false =>
+            ("lazyfree-lazy-user-del", Bool, Live).ignored(Design);
+        lazyfree_lazy_user_flush: bool = false =>
+            ("lazyfree-lazy-user-flush", Bool, Live).ignored(Design);
+        repl_disable_tcp_nodelay: bool = false =>
+            ("repl-disable-tcp-nodelay", Bool, Live).ignored(Replication);
+        repl_diskless_sync: bool = true => ("repl-diskless-sync", Bool, Live).ignored(Replication);
+        aof_rewrite_incremental_fsync: bool = true =>
+            ("aof-rewrite-incremental-fsync", Bool, Live).ignored(Design);
+        cluster_require_full_coverage: bool = true =>
+            ("cluster-require-full-coverage", Bool, Live).ignored(Cluster);
+        cluster_replica_no_failover: bool = false =>
+            ("cluster-replica-no-failover", Bool, Live)
+                .ignored(Cluster).alias("cluster-slave-no-failover");
+        replica_lazy_flush: bool = false =>
+            ("replica-lazy-flush", Bool, Live).ignored(Replication).alias("slave-lazy-flush");
+        replica_serve_stale_data: bool = true =>
+            ("replica-serve-stale-data", Bool, Live)
+                .ignored(Replication).alias("slave-serve-stale-data");
+        replica_read_only: bool = true =>
+            ("replica-read-only", Bool, Live).ignored(Replication).alias("slave-read-only");
+        replica_ignore_maxmemory: bool = true =>
+            ("replica-ignore-maxmemory", Bool, Live)
+                .ignored(Replication).alias("slave-ignore-maxmemory");
+        jemalloc_bg_thread: bool = true => ("jemalloc-bg-thread", Bool, Live).ignored(Design);
+        syslog_enabled: bool = false => ("syslog-enabled", Bool, Fixed).ignored(Design);
+        cluster_allow_reads_when_down: bool = false =>
+            ("cluster-allow-reads-when-down", Bool, Live).ignored(Cluster);
+        cluster_allow_pubsubshard_when_down: bool = true =>
+            ("cluster-allow-pubsubshard-when-down", Bool, Live).ignored(Cluster);
+        crash_log_enabled: bool = true => ("crash-log-enabled", Bool, Live).ignored(Design);
+        crash_memcheck_enabled: bool = true =>
+            ("crash-memcheck-enabled", Bool, Live).ignored(Design);
+        use_exit_on_panic: bool = false =>
+            ("use-exit-on-panic", Bool, Live).ignored(Design).hidden();
+        disable_thp: bool = true => ("disable-thp", Bool, Fixed).ignored(Design);
+        cluster_allow_replica_migration: bool = true =>
+            ("cluster-allow-replica-migration", Bool, Live).ignored(Cluster);
+        replica_announced: bool = true => ("replica-announced", Bool, Live).ignored(Replication);
+        aof_disable_auto_gc: bool = false => ("aof-disable-auto-gc", Bool, Live).ignored(Design);
+        replica_ignore_disk_write_errors: bool = false =>
+            ("replica-ignore-disk-write-errors", Bool, Live).ignored(Replication);
+        lua_enable_deprecated_api: bool = false =>
+            ("lua-enable-deprecated-api", Bool, Fixed).ignored(Design).hidden();
+        replica_announce_ip: Bytes = text("") =>
+            ("replica-announce-ip", Text, Live).ignored(Replication).alias("slave-announce-ip");
+        masteruser: Bytes = text("") => ("masteruser", Text, Live).ignored(Replication).secret();
+        cluster_announce_ip: Bytes = text("") =>
+            ("cluster-announce-ip", Text, Live).ignored(Cluster);
+        cluster_config_file: Bytes = text("nodes.conf") =>
+            ("cluster-config-file", Text, Fixed).ignored(Cluster);
+        cluster_announce_hostname: Bytes = text("") =>
+            ("cluster-announce-hostname", Text, Live).ignored(Cluster);
+        syslog_ident: Bytes = text("redis") => ("syslog-ident", Text, Fixed).ignored(Design);
+        server_cpulist: Bytes = text("") => ("server_cpulist", Text, Fixed).ignored(Design);
+        bio_cpulist: Bytes = text("") => ("bio_cpulist", Text, Fixed).ignored(Design);
+        aof_rewrite_cpulist: Bytes = text("") =>
+            ("aof_rewrite_cpulist", Text, Fixed).ignored(Design);
+        bgsave_cpulist: Bytes = text("") => ("bgsave_cpulist", Text, Fixed).ignored(Design);
+        ignore_warnings: Bytes = text("") => ("ignore-warnings", Text, Live).ignored(Design);
+        proc_title_template: Bytes = text("{title} {listen-addr} {server-mode}") =>
+            ("proc-title-template", Text, Live).ignored(Foreground);
+        bind_source_addr: Bytes = text("") => ("bind-source-addr", Text, Live).ignored(Design);
+        masterauth: Bytes = text("") => ("masterauth", Text, Live).ignored(Replication).secret();
+        syslog_facility: &'static str = "local0" =>
+            ("syslog-facility", Enum(&["user", "local0", "local1", "local2", "local3", "local4",
+                "local5", "local6", "local7"]), Fixed)
+                .ignored(Design);
+        repl_diskless_load: &'static str = "disabled" =>
+            ("repl-diskless-load", Enum(&["disabled", "on-empty-db", "swapdb"]), Live)
+                .ignored(Replication);
+        sanitize_dump_payload: &'static str = "no" =>
+            ("sanitize-dump-payload", Enum(&["no", "yes", "clients"]), Live).ignored(Design);
+        enable_module_command: &'static str = "no" =>
+            ("enable-module-command", Enum(&["no", "yes", "local"]), Fixed).ignored(Later);
+        cluster_preferred_endpoint_type: &'static str = "ip" =>
+            ("cluster-preferred-endpoint-type", Enum(&["ip", "hostname", "unknown-endpoint"]), Live)
+                .ignored(Cluster);
+        propagation_error_behavior: &'static str = "ignore" =>
+            ("propagation-error-behavior", Enum(&["ignore", "panic", "panic-on-replicas"]), Live)
+                .ignored(Design);
+        io_threads: i64 = 1 => ("io-threads", Int(1, 128), Fixed).ignored(Design);
+        cluster_replica_validity_factor: i64 = 10 =>
+            ("cluster-replica-validity-factor", Int(0, I32), Live)
+                .ignored(Cluster).alias("cluster-slave-validity-factor");
+        cluster_migration_barrier: i64 = 1 =>
+            ("cluster-migration-barrier", Int(0, I32), Live).ignored(Cluster);
+        active_defrag_cycle_min: i64 = 1 =>
+            ("active-defrag-cycle-min", Int(1, 99), Live).ignored(Design);
+        active_defrag_cycle_max: i64 = 25 =>
+            ("active-defrag-cycle-max", Int(1, 99), Live).ignored(Design);
+        active_defrag_threshold_lower: i64 = 10 =>
+            ("active-defrag-threshold-lower", Int(0, 1000), Live).ignored(Design);
+        active_defrag_threshold_upper: i64 = 100 =>
+            ("active-defrag-threshold-upper", Int(0, 1000), Live).ignored(Design);
+        replica_priority: i64 = 100 =>
+            ("replica-priority", Int(0, I32), Live).ignored(Replication).alias("slave-priority");
+        repl_diskless_sync_delay: i64 = 5 =>
+            ("repl-diskless-sync-delay", Int(0, I32), Live).ignored(Replication);
+        replica_announce_port: i64 = 0 =>
+            ("replica-announce-port", Int(0, 65535), Live)
+                .ignored(Replication).alias("slave-announce-port");
+        cluster_port: i64 = 0 => ("cluster-port", Int(0, 65535), Fixed).ignored(Cluster);
+        cluster_announce_bus_port: i64 = 0 =>
+            ("cluster-announce-bus-port", Int(0, 65535), Live).ignored(Cluster);
+        cluster_announce_port: i64 = 0 =>
+            ("cluster-announce-port", Int(0, 65535), Live).ignored(Cluster);
+        cluster_announce_tls_port: i64 = 0 =>
+            ("cluster-announce-tls-port", Int(0, 65535), Live).ignored(Cluster);
+        repl_timeout: i64 = 60 => ("repl-timeout", Int(1, I32), Live).ignored(Replication);
+        repl_ping_replica_period: i64 = 10 =>
+            ("repl-ping-replica-period", Int(1, I32), Live)
+                .ignored(Replication).alias("repl-ping-slave-period");
+        list_compress_depth: i64 = 0 => ("list-compress-depth", Int(0, I32), Live).ignored(Design);
+        key_load_delay: i64 = 0 =>
+            ("key-load-delay", Int(-I32 - 1, I32), Live).ignored(Design).hidden();
+        watchdog_period: i64 = 0 => ("watchdog-period", Int(0, I32), Live).ignored(Design).hidden();
+        repl_diskless_sync_max_replicas: i64 = 0 =>
+            ("repl-diskless-sync-max-replicas", Int(0, I32), Live).ignored(Replication);
+        socket_mark_id: i64 = 0 => ("socket-mark-id", Int(0, U32), Fixed).ignored(Design);
+        active_defrag_max_scan_fields: i64 = 1000 =>
+            ("active-defrag-max-scan-fields", Int(1, I64), Live).ignored(Design);
+        cluster_node_timeout: i64 = 15_000 =>
+            ("cluster-node-timeout", Int(0, I64), Live).ignored(Cluster);
+        repl_backlog_size: u64 = 1 << 20 =>
+            ("repl-backlog-size", Memory(1, I64), Live).ignored(Replication);
+        cluster_link_sendbuf_limit: u64 = 0 =>
+            ("cluster-link-sendbuf-limit", Memory(0, U64), Live).ignored(Cluster);
+        active_defrag_ignore_bytes: u64 = 100 << 20 =>
+            ("active-defrag-ignore-bytes", Memory(1, I64), Live).ignored(Design);
+        repl_backlog_ttl: i64 = 3600 =>
+            ("repl-backlog-ttl", Int(0, I64), Live).ignored(Replication);
+        loading_process_events_interval_bytes: i64 = 2 << 20 =>
+            ("loading-process-events-interval-bytes", Int(1024, I32), Live)
+                .ignored(Design).hidden();
+        tls_replication: bool = false =>
+            ("tls-replication", Bool, Live).ignored(Replication).then(ConfigureTls);
+        tls_session_cache_timeout: i64 = 300 =>
+            ("tls-session-cache-timeout", Int(0, I32), Live).ignored(Tls).then(ConfigureTls);
+        tls_dh_params_file: Bytes = text("") =>
+            ("tls-dh-params-file", Text, Live).ignored(Tls).external().then(ConfigureTls);
     }
 }
-
-const GROUPS: [(&str, &[Row]); 10] = [
-    ("Perdura's own", OWN),
-    ("Connections", NETWORK),
-    ("TLS directives", OVER_TLS),
-    ("Who may do what", ACCESS),
-    ("Files and durability", FILES),
-    ("Memory, eviction and expiry", MEMORY),
-    ("Databases and types", DATA),
-    ("Logs, events and statistics", WATCH),
-    ("Refused until they are built", REFUSED),
-    ("Accepted without effect", ACCEPTED),
-];
-
-/// Returns the groups of rows with their titles.
-pub fn groups() -> impl Iterator<Item = (&'static str, &'static [Row])> {
-    GROUPS.into_iter()
-}
-
-/// Returns all rows; a row's place in this order is its index.
-pub fn rows() -> impl Iterator<Item = &'static Row> {
-    GROUPS.iter().flat_map(|(_, rows)| rows.iter())
-}
-
-/// Returns the row that `name` means (in any case, or by its older name), with its index.
-pub fn find(name: &[u8]) -> Option<(usize, &'static Row)> {
-    let is = |n: &str| name.eq_ignore_ascii_case(n.as_bytes());
-    rows().enumerate().find(|(_, row)| is(row.name) || row.alias.is_some_and(is))
-}
-
-/// Directives without a value of their own that are refused as `Usage::Refused` is, with the
-/// reason.
-pub const REFUSED_LINES: [(&str, &str); 2] = [
-    ("loadmodule", "modules are not supported: their commands and types would be missing"),
-    ("sentinel", "this is no Sentinel: nothing would be watched"),
-];
-
-/// Directives of older releases that Redis reads and drops.
-pub const RETIRED: [&str; 3] =
-    ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
-
-/// Perdura's own directives.
-const OWN: &[Row] = &[
-    row("backend", Enum(&["auto", "pmem", "journal", "aof"]), "auto", Pinned, Used),
-    row("pool", Text, "", Pinned, Used),
-    row("other-stores", Enum(&["refuse", "ignore"]), "refuse", Pinned, Used),
-    row("pool-size", Memory(16777216, I64), "4294967296", Live, Used),
-    row("domain", Enum(&["auto", "clwb", "eadr", "msync", "process"]), "auto", Pinned, Used),
-    row("journal", Text, "", Pinned, Used),
-    row("journal-size", Memory(65536, 1 << 40), "268435456", Pinned, Used),
-    row("preload", Bool, "no", Pinned, Used),
-    row("emulate-pmem", Bool, "no", Pinned, Used),
-    row("emulate-media", Enum(&["no", "optane", "nvdimm-n", "cxl"]), "no", Pinned, Used),
-    row("emulate-cache", Memory(0, I64), "0", Pinned, Used),
-    row("threads", Int(0, 1024), "0", Pinned, Used),
-    row("read-cache", Memory(0, I64), "0", Live, Used),
-    row("busy-reply-all", Bool, "no", Live, Used),
-    row("redis-version", Version, "7.0.15", Pinned, Used),
-    row("script-kill-rollback", Bool, "no", Live, Used),
-    row("snapshot-memory-limit", Memory(0, I64), "0", Live, Used),
-    row("scrub-rate", Memory(0, I64), "8388608", Live, Used),
-    row("scrub-every", Int(0, I32), "3600", Live, Used),
-    row("metrics-port", Int(0, 65535), "0", Pinned, Used),
-    row("metrics-bind", Bind, "127.0.0.1", Pinned, Used),
-    row("log-format", Enum(&["text", "json"]), "text", Pinned, Used),
-];
-
-/// Connections.
-const NETWORK: &[Row] = &[
-    row("port", Int(0, 65535), "6379", Live, Used),
-    row("bind", Bind, "* -::*", Live, Used),
-    row("unixsocket", Text, "", Fixed, Used),
-    row("unixsocketperm", Octal(0, 0o777), "0", Fixed, Used),
-    row("tcp-backlog", Int(0, I32), "511", Fixed, Used),
-    row("tcp-keepalive", Int(0, I32), "300", Live, Used),
-    row("timeout", Int(0, I32), "0", Live, Used),
-    row("maxclients", Int(1, U32), "10000", Live, Used),
-    row("proto-max-bulk-len", Memory(1048576, I64), "536870912", Live, Used),
-    row("client-query-buffer-limit", Memory(1048576, I64), "1073741824", Live, Used),
-    row(
-        "client-output-buffer-limit",
-        OutputLimits,
-        "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
-        Live,
-        Used,
-    ),
-];
-
-/// TLS.
-const OVER_TLS: &[Row] = &[
-    row("tls-port", Int(0, 65535), "0", Live, Used),
-    row("tls-cert-file", Text, "", Live, Used),
-    row("tls-key-file", Text, "", Live, Used),
-    row("tls-key-file-pass", Text, "", Live, Used).secret(),
-    row("tls-ca-cert-file", Text, "", Live, Used),
-    row("tls-ca-cert-dir", Text, "", Live, Used),
-    row("tls-auth-clients", Enum(&["no", "yes", "optional"]), "yes", Live, Used),
-    row("tls-auth-clients-user", Enum(&["off", "CN"]), "off", Live, Used),
-    row("tls-protocols", Text, "", Live, Used),
-    row("tls-ciphers", Text, "", Live, Used),
-    row("tls-ciphersuites", Text, "", Live, Used),
-    row("tls-prefer-server-ciphers", Bool, "no", Live, Used),
-    row("tls-session-caching", Bool, "yes", Live, Used),
-    row("tls-session-cache-size", Int(0, I32), "20480", Live, Used),
-    row("tls-client-cert-file", Text, "", Live, Used),
-    row("tls-client-key-file", Text, "", Live, Used),
-    row("tls-client-key-file-pass", Text, "", Live, Used).secret(),
-    row("tls-cluster", Bool, "no", Live, Used),
-];
-
-/// Who may do what.
-const ACCESS: &[Row] = &[
-    row("protected-mode", Bool, "yes", Live, Used),
-    row("requirepass", Text, "", Live, Used).secret(),
-    row("aclfile", Text, "", Fixed, Used),
-    row("acl-pubsub-default", Enum(&["allchannels", "resetchannels"]), "resetchannels", Live, Used),
-    row("acllog-max-len", Int(0, I64), "128", Live, Used),
-    row("enable-protected-configs", Enum(&["no", "yes", "local"]), "no", Fixed, Used),
-    row("enable-debug-command", Enum(&["no", "yes", "local"]), "no", Fixed, Used),
-];
-
-/// Files and durability.
-const FILES: &[Row] = &[
-    row("dir", Dir, "", Protected, Used),
-    row("appendonly", Bool, "no", Live, Used),
-    row("appendfsync", Enum(&["everysec", "always", "no"]), "everysec", Live, Used),
-    row("appendfilename", FileNameSet, "appendonly.aof", Fixed, Used),
-    row("appenddirname", FileNameSet, "appendonlydir", Fixed, Used),
-    row("auto-aof-rewrite-percentage", Int(0, I32), "100", Live, Used),
-    row("auto-aof-rewrite-min-size", Memory(0, I64), "67108864", Live, Used),
-    row("aof-load-truncated", Bool, "yes", Live, Used),
-    row("aof-use-rdb-preamble", Bool, "yes", Live, Used),
-    row("aof-timestamp-enabled", Bool, "no", Live, Used),
-    row("save", Save, "", Live, Used),
-    row("dbfilename", FileName, "dump.rdb", Protected, Used),
-    row("rdbcompression", Bool, "yes", Live, Used),
-    row("rdbchecksum", Bool, "yes", Fixed, Used),
-    row("rdb-save-incremental-fsync", Bool, "yes", Live, Used),
-    row("rdb-key-save-delay", Int(-I32 - 1, I32), "0", Live, Used).hidden(),
-    row("stop-writes-on-bgsave-error", Bool, "yes", Live, Used),
-    row("min-replicas-to-write", Int(0, I32), "0", Live, Used).alias("min-slaves-to-write"),
-    row("min-replicas-max-lag", Int(0, I32), "10", Live, Used).alias("min-slaves-max-lag"),
-    row(
-        "shutdown-on-sigint",
-        Flags(&["default", "save", "nosave", "now", "force"]),
-        "default",
-        Live,
-        Used,
-    ),
-    row(
-        "shutdown-on-sigterm",
-        Flags(&["default", "save", "nosave", "now", "force"]),
-        "default",
-        Live,
-        Used,
-    ),
-];
-
-/// Memory, eviction and expiry.
-const MEMORY: &[Row] = &[
-    row("maxmemory", Memory(0, U64), "0", Live, Used),
-    row(
-        "maxmemory-policy",
-        Enum(&[
-            "volatile-lru",
-            "volatile-lfu",
-            "volatile-random",
-            "volatile-ttl",
-            "allkeys-lru",
-            "allkeys-lfu",
-            "allkeys-random",
-            "noeviction",
-        ]),
-        "noeviction",
-        Live,
-        Used,
-    ),
-    row("maxmemory-samples", Int(1, I32), "5", Live, Used),
-    row("maxmemory-clients", MemoryOrPercent, "0", Live, Used),
-    row("lfu-log-factor", Int(0, I32), "10", Live, Used),
-    row("lfu-decay-time", Int(0, I32), "1", Live, Used),
-    row("active-expire-effort", Int(1, 10), "1", Live, Used),
-    row("hz", Int(0, I32), "10", Live, Used),
-    row("activedefrag", Bool, "no", Live, Used),
-    row("tracking-table-max-keys", Int(0, I64), "1000000", Live, Used),
-    row("oom-score-adj", Enum(&["no", "yes", "relative", "absolute"]), "no", Live, Used),
-    row("oom-score-adj-values", OomValues, "0 200 800", Live, Used),
-];
-
-/// Databases and types.
-const DATA: &[Row] = &[
-    row("databases", Int(1, I32), "16", Fixed, Used),
-    row("list-max-listpack-size", Int(-I32 - 1, I32), "-2", Live, Used)
-        .alias("list-max-ziplist-size"),
-    row("set-max-intset-entries", Int(0, I64), "512", Live, Used),
-    row("hash-max-listpack-entries", Int(0, I64), "512", Live, Used)
-        .alias("hash-max-ziplist-entries"),
-    row("hash-max-listpack-value", Memory(0, I64), "64", Live, Used)
-        .alias("hash-max-ziplist-value"),
-    row("zset-max-listpack-entries", Int(0, I64), "128", Live, Used)
-        .alias("zset-max-ziplist-entries"),
-    row("zset-max-listpack-value", Memory(0, I64), "64", Live, Used)
-        .alias("zset-max-ziplist-value"),
-    row("stream-node-max-entries", Int(0, I64), "100", Live, Used),
-    row("stream-node-max-bytes", Memory(0, I64), "4096", Live, Used),
-    row("hll-sparse-max-bytes", Memory(0, I64), "3000", Live, Used),
-];
-
-/// Logs, events and statistics.
-const WATCH: &[Row] = &[
-    row("logfile", Text, "", Fixed, Used),
-    row("loglevel", Enum(&["debug", "verbose", "notice", "warning"]), "notice", Live, Used),
-    row("pidfile", Text, "", Fixed, Used),
-    row("supervised", Enum(&["upstart", "systemd", "auto", "no"]), "no", Fixed, Used),
-    row("notify-keyspace-events", Events, "", Live, Used),
-    row("busy-reply-threshold", Int(0, I64), "5000", Live, Used).alias("lua-time-limit"),
-    row("slowlog-log-slower-than", Int(-1, I64), "10000", Live, Used)
-        .alias("commandlog-execution-slower-than"),
-    row("slowlog-max-len", Int(0, I64), "128", Live, Used)
-        .alias("commandlog-slow-execution-max-len"),
-    row("commandlog-request-larger-than", Int(-1, I64), "1048576", Live, Used),
-    row("commandlog-large-request-max-len", Int(0, I64), "128", Live, Used),
-    row("commandlog-reply-larger-than", Int(-1, I64), "1048576", Live, Used),
-    row("commandlog-large-reply-max-len", Int(0, I64), "128", Live, Used),
-    row("latency-monitor-threshold", Int(0, I64), "0", Live, Used),
-    row("latency-tracking", Bool, "yes", Live, Used),
-    row("latency-tracking-info-percentiles", Percentiles, "50 99 99.9", Live, Used),
-];
-
-/// Known, and dangerous to go without.
-const REFUSED: &[Row] = &[
-    row("cluster-enabled", Bool, "no", Fixed, Refused("cluster mode is not supported: every key would be accepted, and no other node would be asked")),
-    row("replicaof", ReplicaOf, "", Fixed, Refused("replication is not supported: the master's data would be missing, and writes would be accepted independently of it")).alias("slaveof"),
-];
-
-/// Known and not needed.
-const ACCEPTED: &[Row] = &[
-    row("shutdown-timeout", Int(0, I32), "10", Live, Ignored(Replication)),
-    row("no-appendfsync-on-rewrite", Bool, "no", Live, Ignored(Design)),
-    row("maxmemory-eviction-tenacity", Int(0, 100), "10", Live, Ignored(Design)),
-    row("daemonize", Bool, "no", Fixed, Ignored(Foreground)),
-    row("io-threads-do-reads", Bool, "no", Fixed, Ignored(Design)),
-    row("always-show-logo", Bool, "no", Fixed, Ignored(Design)),
-    row("rdb-del-sync-files", Bool, "no", Live, Ignored(Replication)),
-    row("activerehashing", Bool, "yes", Live, Ignored(Design)),
-    row("set-proc-title", Bool, "yes", Fixed, Ignored(Foreground)),
-    row("dynamic-hz", Bool, "yes", Live, Ignored(Design)),
-    row("lazyfree-lazy-eviction", Bool, "no", Live, Ignored(Design)),
-    row("lazyfree-lazy-expire", Bool, "no", Live, Ignored(Design)),
-    row("lazyfree-lazy-server-del", Bool, "no", Live, Ignored(Design)),
-    row("lazyfree-lazy-user-del", Bool, "no", Live, Ignored(Design)),
-    row("lazyfree-lazy-user-flush", Bool, "no", Live, Ignored(Design)),
-    row("repl-disable-tcp-nodelay", Bool, "no", Live, Ignored(Replication)),
-    row("repl-diskless-sync", Bool, "yes", Live, Ignored(Replication)),
-    row("aof-rewrite-incremental-fsync", Bool, "yes", Live, Ignored(Design)),
-    row("cluster-require-full-coverage", Bool, "yes", Live, Ignored(Cluster)),
-    row("cluster-replica-no-failover", Bool, "no", Live, Ignored(Cluster))
-        .alias("cluster-slave-no-failover"),
-    row("replica-lazy-flush", Bool, "no", Live, Ignored(Replication)).alias("slave-lazy-flush"),
-    row("replica-serve-stale-data", Bool, "yes", Live, Ignored(Replication))
-        .alias("slave-serve-stale-data"),
-    row("replica-read-only", Bool, "yes", Live, Ignored(Replication)).alias("slave-read-only"),
-    row("replica-ignore-maxmemory", Bool, "yes", Live, Ignored(Replication))
-        .alias("slave-ignore-maxmemory"),
-    row("jemalloc-bg-thread", Bool, "yes", Live, Ignored(Design)),
-    row("syslog-enabled", Bool, "no", Fixed, Ignored(Design)),
-    row("cluster-allow-reads-when-down", Bool, "no", Live, Ignored(Cluster)),
-    row("cluster-allow-pubsubshard-when-down", Bool, "yes", Live, Ignored(Cluster)),
-    row("crash-log-enabled", Bool, "yes", Live, Ignored(Design)),
-    row("crash-memcheck-enabled", Bool, "yes", Live, Ignored(Design)),
-    row("use-exit-on-panic", Bool, "no", Live, Ignored(Design)).hidden(),
-    row("disable-thp", Bool, "yes", Fixed, Ignored(Design)),
-    row("cluster-allow-replica-migration", Bool, "yes", Live, Ignored(Cluster)),
-    row("replica-announced", Bool, "yes", Live, Ignored(Replication)),
-    row("aof-disable-auto-gc", Bool, "no", Live, Ignored(Design)),
-    row("replica-ignore-disk-write-errors", Bool, "no", Live, Ignored(Replication)),
-    row("lua-enable-deprecated-api", Bool, "no", Fixed, Ignored(Design)).hidden(),
-    row("replica-announce-ip", Text, "", Live, Ignored(Replication)).alias("slave-announce-ip"),
-    row("masteruser", Text, "", Live, Ignored(Replication)).secret(),
-    row("cluster-announce-ip", Text, "", Live, Ignored(Cluster)),
-    row("cluster-config-file", Text, "nodes.conf", Fixed, Ignored(Cluster)),
-    row("cluster-announce-hostname", Text, "", Live, Ignored(Cluster)),
-    row("syslog-ident", Text, "redis", Fixed, Ignored(Design)),
-    row("server_cpulist", Text, "", Fixed, Ignored(Design)),
-    row("bio_cpulist", Text, "", Fixed, Ignored(Design)),
-    row("aof_rewrite_cpulist", Text, "", Fixed, Ignored(Design)),
-    row("bgsave_cpulist", Text, "", Fixed, Ignored(Design)),
-    row("ignore-warnings", Text, "", Live, Ignored(Design)),
-    row(
-        "proc-title-template",
-        Text,
-        "{title} {listen-addr} {server-mode}",
-        Live,
-        Ignored(Foreground),
-    ),
-    row("bind-source-addr", Text, "", Live, Ignored(Design)),
-    row("masterauth", Text, "", Live, Ignored(Replication)).secret(),
-    row(
-        "syslog-facility",
-        Enum(&[
-            "user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
-        ]),
-        "local0",
-        Fixed,
-        Ignored(Design),
-    ),
-    row(
-        "repl-diskless-load",
-        Enum(&["disabled", "on-empty-db", "swapdb"]),
-        "disabled",
-        Live,
-        Ignored(Replication),
-    ),
-    row("sanitize-dump-payload", Enum(&["no", "yes", "clients"]), "no", Live, Ignored(Design)),
-    row("enable-module-command", Enum(&["no", "yes", "local"]), "no", Fixed, Ignored(Later)),
-    row(
-        "cluster-preferred-endpoint-type",
-        Enum(&["ip", "hostname", "unknown-endpoint"]),
-        "ip",
-        Live,
-        Ignored(Cluster),
-    ),
-    row(
-        "propagation-error-behavior",
-        Enum(&["ignore", "panic", "panic-on-replicas"]),
-        "ignore",
-        Live,
-        Ignored(Design),
-    ),
-    row("io-threads", Int(1, 128), "1", Fixed, Ignored(Design)),
-    row("cluster-replica-validity-factor", Int(0, I32), "10", Live, Ignored(Cluster))
-        .alias("cluster-slave-validity-factor"),
-    row("cluster-migration-barrier", Int(0, I32), "1", Live, Ignored(Cluster)),
-    row("active-defrag-cycle-min", Int(1, 99), "1", Live, Ignored(Design)),
-    row("active-defrag-cycle-max", Int(1, 99), "25", Live, Ignored(Design)),
-    row("active-defrag-threshold-lower", Int(0, 1000), "10", Live, Ignored(Design)),
-    row("active-defrag-threshold-upper", Int(0, 1000), "100", Live, Ignored(Design)),
-    row("replica-priority", Int(0, I32), "100", Live, Ignored(Replication)).alias("slave-priority"),
-    row("repl-diskless-sync-delay", Int(0, I32), "5", Live, Ignored(Replication)),
-    row("replica-announce-port", Int(0, 65535), "0", Live, Ignored(Replication))
-        .alias("slave-announce-port"),
-    row("cluster-port", Int(0, 65535), "0", Fixed, Ignored(Cluster)),
-    row("cluster-announce-bus-port", Int(0, 65535), "0", Live, Ignored(Cluster)),
-    row("cluster-announce-port", Int(0, 65535), "0", Live, Ignored(Cluster)),
-    row("cluster-announce-tls-port", Int(0, 65535), "0", Live, Ignored(Cluster)),
-    row("repl-timeout", Int(1, I32), "60", Live, Ignored(Replication)),
-    row("repl-ping-replica-period", Int(1, I32), "10", Live, Ignored(Replication))
-        .alias("repl-ping-slave-period"),
-    row("list-compress-depth", Int(0, I32), "0", Live, Ignored(Design)),
-    row("key-load-delay", Int(-I32 - 1, I32), "0", Live, Ignored(Design)).hidden(),
-    row("watchdog-period", Int(0, I32), "0", Live, Ignored(Design)).hidden(),
-    row("repl-diskless-sync-max-replicas", Int(0, I32), "0", Live, Ignored(Replication)),
-    row("socket-mark-id", Int(0, U32), "0", Fixed, Ignored(Design)),
-    row("active-defrag-max-scan-fields", Int(1, I64), "1000", Live, Ignored(Design)),
-    row("cluster-node-timeout", Int(0, I64), "15000", Live, Ignored(Cluster)),
-    row("repl-backlog-size", Memory(1, I64), "1048576", Live, Ignored(Replication)),
-    row("cluster-link-sendbuf-limit", Memory(0, U64), "0", Live, Ignored(Cluster)),
-    row("active-defrag-ignore-bytes", Memory(1, I64), "104857600", Live, Ignored(Design)),
-    row("repl-backlog-ttl", Int(0, I64), "3600", Live, Ignored(Replication)),
-    row("loading-process-events-interval-bytes", Int(1024, I32), "2097152", Live, Ignored(Design))
-        .hidden(),
-    row("tls-replication", Bool, "no", Live, Ignored(Replication)),
-    row("tls-session-cache-timeout", Int(0, I32), "300", Live, Ignored(Tls)),
-    row("tls-dh-params-file", Text, "", Live, Ignored(Tls)),
-];
 
 #[cfg(test)]
 mod tests {
+    use super::super::file::REFUSED_LINES;
+    use super::super::row::Usage::{Ignored, Refused, Used};
     use super::*;
 
     /// The directives that redis.conf of Redis 7.0.15 names, by what is done with them here.
@@ -558,7 +661,7 @@ mod tests {
     ];
 
     fn usage(name: &str) -> &'static str {
-        match find(name.as_bytes()).map(|(_, row)| row.usage) {
+        match Row::find(name.as_bytes()).map(|row| row.usage) {
             Some(Used) => "used",
             Some(Ignored(_)) => "ignored",
             Some(Refused(_)) => "refused",
@@ -578,10 +681,55 @@ mod tests {
 
     #[test]
     fn what_is_refused_has_a_harmless_default() {
-        for row in rows().filter(|row| matches!(row.usage, Refused(_))) {
-            assert_eq!(row.refusal(row.default.as_bytes()), None, "{}", row.name);
-            assert!(row.refusal(b"anything else").is_some(), "{}", row.name);
-            assert!(["", "0", "no"].contains(&row.default), "{}", row.name);
+        for row in Row::all().filter(|row| matches!(row.usage, Refused(_))) {
+            assert_eq!(row.refusal(&Values::default()), None, "{}", row.name);
+            assert!([&b""[..], b"0", b"no"].contains(&&*row.default()), "{}", row.name);
+        }
+        let (cluster, master) = (b"cluster-enabled", b"replicaof");
+        let others: [(&[u8], &[&[u8]]); 2] = [(cluster, &[b"yes"]), (master, &[b"x", b"1"])];
+        for (name, words) in others {
+            let mut values = Values::default();
+            values.set(name, words).expect("a value");
+            assert!(Row::find(name).is_some_and(|row| row.refusal(&values).is_some()));
+        }
+    }
+
+    #[test]
+    fn every_directive_in_use_says_what_it_does() {
+        for row in Row::all() {
+            let text = row.meaning;
+            assert_eq!(!text.is_empty(), matches!(row.usage, Used), "{}", row.name);
+            if !text.is_empty() {
+                let name = row.name;
+                assert!(
+                    text.ends_with(['.', ')']) && !text.contains(['|', '\n']),
+                    "{name}: {text}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_field_has_the_name_of_its_directive() {
+        for row in Row::all() {
+            let mut given = Given::default();
+            *(row.field.given)(&mut given) = true;
+            let field = row.name.replace('-', "_");
+            assert!(format!("{given:?}").contains(&format!(" {field}: true")), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn a_field_can_have_every_number_that_its_directive_allows() {
+        for row in Row::all() {
+            let (Int(low, high) | Memory(low, high)) = row.kind else { continue };
+            for number in [low, high] {
+                let mut values = Values::default();
+                let text = number.to_string();
+                if values.set(row.name.as_bytes(), &[text.as_bytes()]).is_ok() {
+                    assert_eq!(row.text(&values), text.as_bytes(), "{}", row.name);
+                }
+            }
         }
     }
 }

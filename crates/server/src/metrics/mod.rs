@@ -64,11 +64,11 @@ pub(crate) struct Sockets {
 
 /// Opens the endpoint's sockets, if the configuration has a port for it.
 pub(crate) fn open(values: &Values) -> Result<Option<Sockets>, ListenError> {
-    let Some(port) = u16::try_from(values.int("metrics-port")).ok().filter(|port| *port != 0)
-    else {
+    let port = values.metrics_port;
+    if port == 0 {
         return Ok(None);
-    };
-    let bind = values.text("metrics-bind");
+    }
+    let bind = values.metrics_bind.to_text();
     let sockets = listen::open(&bind, port, 64)?;
     match sockets.is_empty() {
         true => Err(ListenError::NoMetrics { bind, port }),

@@ -61,12 +61,12 @@ impl Saver {
 
     fn send_begun(&self, pass: PassDump) -> Result<u64, SaveError> {
         let values = self.shared.config.values();
-        let folder = values.text("dir");
+        let folder = values.dir.to_text();
         let delay = KeyDelay::new(&values);
         let go_on = |keys| self.go_on(keys, &delay);
         let options = SaveOptions {
-            compresses: values.yes("rdbcompression"),
-            // The receiver is to verify that it got all of it unchanged.
+            compresses: values.rdbcompression,
+            // The receiver is to know that it has all of it as it was.
             has_checksum: true,
             is_base: false,
             is_background: true,

@@ -55,7 +55,7 @@ pub(super) fn rows() -> Vec<Row> {
     };
     let again = |ground: &Ground, _: u64, amount: u64| {
         save(ground);
-        let dir = ground.stage.shared.config.values().text("dir");
+        let dir = ground.stage.shared.config.values().dir.to_text();
         let _ = std::fs::create_dir(format!("{dir}/blocked"));
         ground.set("dbfilename", "blocked");
         ground.ask("SET key v");

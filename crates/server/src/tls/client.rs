@@ -24,8 +24,8 @@ pub(crate) struct Client(Arc<ClientConfig>);
 impl Client {
     pub(super) fn new(values: &Values) -> Result<Client, TlsError> {
         let provider = provider(values)?;
-        let protocols = suites::protocols(&values.text("tls-protocols"))?;
-        let own: CertifiedKey = files::certificate(values, files::of_client(values), &provider)?;
+        let protocols = suites::protocols(&values.tls_protocols.to_text())?;
+        let own: CertifiedKey = files::certificate(&files::of_client(values), &provider)?;
         let roots = Arc::new(files::authorities(values)?);
         let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
         let verifier = verifier.build().map_err(|_| TlsError::NoAuthority)?;

@@ -30,9 +30,8 @@ fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
 }
 
 /// Returns the path that a directive names.
-fn path(values: &Values, directive: &'static str) -> Option<PathBuf> {
+fn path(value: &[u8]) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
-    let value = values.get(directive);
     (!value.is_empty()).then(|| PathBuf::from(std::ffi::OsStr::from_bytes(value)))
 }
 
@@ -48,39 +47,48 @@ fn certificates(
     }
 }
 
-/// The directives that name a certificate.
-pub(super) struct Names {
-    certificate: &'static str,
-    key: &'static str,
-    password: &'static str,
+/// Where a certificate is, its key, and the password of that.
+pub(super) struct Place<'a> {
+    certificate: &'a [u8],
+    key: &'a [u8],
+    password: &'a [u8],
+    /// The directives that name the certificate and the key.
+    directives: [&'static str; 2],
 }
 
-/// The server's certificate for its clients.
-pub(super) const SERVER: Names =
-    Names { certificate: "tls-cert-file", key: "tls-key-file", password: "tls-key-file-pass" };
+/// Returns the certificate that the server shows to its clients.
+pub(super) fn of_server(values: &Values) -> Place<'_> {
+    Place {
+        certificate: &values.tls_cert_file,
+        key: &values.tls_key_file,
+        password: &values.tls_key_file_pass,
+        directives: ["tls-cert-file", "tls-key-file"],
+    }
+}
 
-/// Its certificate when it is a client itself.
-const CLIENT: Names = Names {
-    certificate: "tls-client-cert-file",
-    key: "tls-client-key-file",
-    password: "tls-client-key-file-pass",
-};
-
-/// Returns the names of the certificate for use as a client: the server's if there is no other.
-pub(super) fn of_client(values: &Values) -> &'static Names {
-    if values.get(CLIENT.certificate).is_empty() { &SERVER } else { &CLIENT }
+/// Returns the one that is shown where the server is a client: its own if there is no other.
+pub(super) fn of_client(values: &Values) -> Place<'_> {
+    if values.tls_client_cert_file.is_empty() {
+        return of_server(values);
+    }
+    Place {
+        certificate: &values.tls_client_cert_file,
+        key: &values.tls_client_key_file,
+        password: &values.tls_client_key_file_pass,
+        directives: ["tls-client-cert-file", "tls-client-key-file"],
+    }
 }
 
 /// Returns a certificate, the chain from it to an authority, and its key.
 pub(super) fn certificate(
-    values: &Values,
-    names: &Names,
+    place: &Place<'_>,
     provider: &CryptoProvider,
 ) -> Result<CertifiedKey, TlsError> {
-    let path_of = |directive| path(values, directive).ok_or(TlsError::Missing(directive));
-    let (file, key_file) = (path_of(names.certificate)?, path_of(names.key)?);
+    let [certificate, key] = place.directives;
+    let file = path(place.certificate).ok_or(TlsError::Missing(certificate))?;
+    let key_file = path(place.key).ok_or(TlsError::Missing(key))?;
     let chain = certificates(CERTIFICATE, &file, &read(CERTIFICATE, &file)?)?;
-    let key = private_key(&key_file, values.get(names.password))?;
+    let key = private_key(&key_file, place.password)?;
     let key = provider.key_provider.load_private_key(key);
     let key = key.map_err(|error| wrong(KEY, &key_file, error))?;
     if !x509::is_of_key(&chain[0], &*key) {
@@ -116,12 +124,12 @@ fn decrypt(pem: &[u8], password: &[u8]) -> Result<PrivateKeyDer<'static>, String
 /// Returns the authorities that may have signed a client's certificate.
 pub(super) fn authorities(values: &Values) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
-    if let Some(file) = path(values, "tls-ca-cert-file") {
+    if let Some(file) = path(&values.tls_ca_cert_file) {
         for certificate in certificates(AUTHORITIES, &file, &read(AUTHORITIES, &file)?)? {
             roots.add(certificate).map_err(|error| wrong(AUTHORITIES, &file, error))?;
         }
     }
-    if let Some(folder) = path(values, "tls-ca-cert-dir") {
+    if let Some(folder) = path(&values.tls_ca_cert_dir) {
         let failed = |error: std::io::Error| {
             wrong("CA certificate(s) directory", &folder, crate::text::os_error(&error))
         };

@@ -24,6 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use self::client::Client;
 use crate::config::Values;
+use crate::config::choice::{ClientCertificates, UserOfCertificate};
 
 /// How long a client may take for its handshake: it holds one of `maxclients` meanwhile.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
@@ -85,7 +86,7 @@ pub(crate) struct Tls {
 
 /// Returns true if any connection is to be encrypted.
 pub(crate) fn is_wanted(values: &Values) -> bool {
-    values.int("tls-port") != 0 || values.yes("tls-cluster")
+    values.tls_port != 0 || values.tls_cluster
 }
 
 impl Tls {
@@ -93,9 +94,9 @@ impl Tls {
     pub(crate) fn configure(&self, values: &Values) -> Result<(), TlsError> {
         let server = Acceptor {
             handshake: TlsAcceptor::from(Arc::new(build(values)?)),
-            names_user: values.get("tls-auth-clients-user") == b"CN",
+            names_user: values.tls_auth_clients_user == UserOfCertificate::CommonName,
         };
-        let client = if values.yes("tls-cluster") { Some(Client::new(values)?) } else { None };
+        let client = if values.tls_cluster { Some(Client::new(values)?) } else { None };
         *self.server.write().unwrap_or_else(PoisonError::into_inner) = Some(server);
         *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
         Ok(())
@@ -159,34 +160,36 @@ impl ResolvesServerCert for Certificate {
 }
 
 fn provider(values: &Values) -> Result<Arc<CryptoProvider>, TlsError> {
-    let (new, old) = (values.text("tls-ciphersuites"), values.text("tls-ciphers"));
+    let (new, old) = (values.tls_ciphersuites.to_text(), values.tls_ciphers.to_text());
     let cipher_suites = suites::chosen(&new, &old)?;
     Ok(Arc::new(CryptoProvider { cipher_suites, ..ring::default_provider() }))
 }
 
 fn build(values: &Values) -> Result<ServerConfig, TlsError> {
     let provider = provider(values)?;
-    let protocols = suites::protocols(&values.text("tls-protocols"))?;
+    let protocols = suites::protocols(&values.tls_protocols.to_text())?;
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&protocols)?;
-    let certificate = Arc::new(files::certificate(values, &files::SERVER, &provider)?);
-    let builder = match values.get("tls-auth-clients") {
-        b"no" => builder.with_no_client_auth(),
-        when => {
+    let certificate = Arc::new(files::certificate(&files::of_server(values), &provider)?);
+    let builder = match values.tls_auth_clients {
+        ClientCertificates::No => builder.with_no_client_auth(),
+        when @ (ClientCertificates::Yes | ClientCertificates::Optional) => {
             let verifier = WebPkiClientVerifier::builder_with_provider(
                 Arc::new(files::authorities(values)?),
                 provider,
             );
-            let verifier =
-                if when == b"optional" { verifier.allow_unauthenticated() } else { verifier };
+            let verifier = match when {
+                ClientCertificates::Optional => verifier.allow_unauthenticated(),
+                _ => verifier,
+            };
             let verifier = verifier.build().map_err(|_| TlsError::NoAuthority)?;
             builder.with_client_cert_verifier(verifier)
         }
     };
     let mut config = builder.with_cert_resolver(Arc::new(Certificate(certificate)));
-    config.ignore_client_order = values.yes("tls-prefer-server-ciphers");
-    if values.yes("tls-session-caching") {
-        let sessions = match values.size("tls-session-cache-size") as usize {
+    config.ignore_client_order = values.tls_prefer_server_ciphers;
+    if values.tls_session_caching {
+        let sessions = match values.tls_session_cache_size {
             0 => USUAL_SESSIONS,
             sessions => sessions,
         };

@@ -169,21 +169,24 @@ fn the_pod_has_the_ports_and_probes_of_its_configuration() {
             let of_name = ports.iter().find(|port| port["name"].as_str() == Some(name));
             of_name.and_then(|port| port["containerPort"].as_i64()).expect("a port")
         };
-        assert_eq!(port("redis"), values.int("port"));
-        assert_eq!(port("metrics"), values.int("metrics-port"));
-        // The requests of Kubelet and Prometheus do not come from the pod itself.
+        assert_eq!(port("redis"), i64::from(values.port));
+        assert_eq!(port("metrics"), i64::from(values.metrics_port));
+        // Kubelet and Prometheus do not come from the pod itself.
         assert_eq!(
-            (values.text("bind").as_str(), values.text("metrics-bind").as_str()),
+            (values.bind.to_text().as_str(), values.metrics_bind.to_text().as_str()),
             ("*", "*")
         );
         let annotations = &set["spec"]["template"]["metadata"]["annotations"];
-        assert_eq!(annotations["prometheus.io/port"].as_str(), Some(&*values.text("metrics-port")));
+        assert_eq!(
+            annotations["prometheus.io/port"].as_str(),
+            Some(&*values.metrics_port.to_string())
+        );
         let mounts = container["volumeMounts"].as_vec().expect("mounts");
         let is_below_a_mount = |path: &str| {
             let mounts = mounts.iter().filter_map(|mount| mount["mountPath"].as_str());
             mounts.into_iter().any(|mount| path.starts_with(mount))
         };
-        assert!(is_below_a_mount(&values.text("aclfile")) && is_below_a_mount("/data"));
+        assert!(is_below_a_mount(&values.aclfile.to_text()) && is_below_a_mount("/data"));
     }
     for (probe, path) in
         [("startupProbe", "/healthz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")]
@@ -209,18 +212,18 @@ fn the_pod_has_the_ports_and_probes_of_its_configuration() {
 
 #[test]
 fn what_a_pool_may_become_fits_into_its_volume() {
-    let gib = |text: &str| text.strip_suffix("Gi").and_then(|n| n.parse::<i64>().ok()).expect("Gi");
+    let gib = |text: &str| text.strip_suffix("Gi").and_then(|n| n.parse::<u64>().ok()).expect("Gi");
     let base = &yaml("kubernetes/base/statefulset.yaml")[0]["spec"];
     let claim = &base["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"];
     let memory = &base["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"];
     let values = configured(Some("kubernetes/base/perdura.conf"), &[]);
-    let taken = values.int("pool-size") + values.int("journal-size");
+    let taken = values.pool_size + values.journal_size;
     assert!(taken < gib(claim.as_str().expect("a size")) << 30);
-    assert!(values.int("pool-size") < gib(memory.as_str().expect("a size")) << 30);
+    assert!(values.pool_size < gib(memory.as_str().expect("a size")) << 30);
     let values = configured(Some("kubernetes/fsdax/perdura.conf"), &[]);
     let volume = &yaml("kubernetes/fsdax/volume.yaml")[1]["spec"];
     let size = gib(volume["capacity"]["storage"].as_str().expect("a size"));
-    assert!(values.text("backend") == "pmem" && values.int("pool-size") < size << 30);
+    assert!(values.backend.name() == "pmem" && values.pool_size < size << 30);
     let class = volume["storageClassName"].as_str().expect("a class");
     let patch = text("kubernetes/fsdax/kustomization.yaml");
     assert!(patch.contains(&format!("value: {class}\n")) && patch.contains(&format!("{size}Gi")));
@@ -241,9 +244,9 @@ fn every_resource_that_kustomize_reads_is_there() {
     let service = &yaml("kubernetes/base/service.yaml")[0]["spec"];
     let values = configured(Some("kubernetes/base/perdura.conf"), &[]);
     let port = |rule: usize| policy["ingress"][rule]["ports"][0]["port"].as_i64();
-    assert_eq!(port(0), Some(values.int("port")));
-    assert_eq!(port(1), Some(values.int("metrics-port")));
-    assert_eq!(service["ports"][0]["port"].as_i64(), Some(values.int("port")));
+    assert_eq!(port(0), Some(i64::from(values.port)));
+    assert_eq!(port(1), Some(i64::from(values.metrics_port)));
+    assert_eq!(service["ports"][0]["port"].as_i64(), Some(i64::from(values.port)));
 }
 
 #[test]
@@ -270,10 +273,10 @@ fn compose_publishes_what_the_server_listens_on() {
     let file = &yaml("compose.yaml")[0];
     let service = &file["services"]["perdura"];
     let values = configured(None, &words(&service["command"]));
-    let port = values.text("port");
+    let port = values.port;
     assert_eq!(words(&service["ports"]), [format!("127.0.0.1:{port}:{port}")]);
-    assert_eq!(words(&service["expose"]), [values.text("metrics-port")]);
-    assert_eq!(values.text("metrics-bind"), "*");
+    assert_eq!(words(&service["expose"]), [values.metrics_port.to_string()]);
+    assert_eq!(values.metrics_bind.to_text(), "*");
     let build = &service["build"];
     let context = build["context"].as_str().expect("a context");
     assert_eq!(context, "../target/dist/image");
@@ -293,7 +296,7 @@ fn compose_publishes_what_the_server_listens_on() {
         }
     }
     let targets = &yaml("prometheus/prometheus.yml")[0]["scrape_configs"][0]["static_configs"][0];
-    let target = format!("perdura:{}", values.text("metrics-port"));
+    let target = format!("perdura:{}", values.metrics_port);
     assert_eq!(words(&targets["targets"]), [target]);
     for name in ["datasources/prometheus.yaml", "dashboards/perdura.yaml"] {
         assert_eq!(
@@ -307,7 +310,7 @@ fn compose_publishes_what_the_server_listens_on() {
 fn the_image_runs_without_root_and_says_how_it_is() {
     let file = text("Containerfile");
     let values = configured(None, &[]);
-    assert!(file.contains(&format!("\nEXPOSE {} 9121\n", values.text("port"))));
+    assert!(file.contains(&format!("\nEXPOSE {} 9121\n", values.port)));
     assert!(file.contains("\nUSER 65532:65532\n") && file.contains("\nSTOPSIGNAL SIGTERM\n"));
     let check = file.lines().find(|line| line.starts_with("HEALTHCHECK")).expect("a health check");
     assert!(check.ends_with(r#"CMD ["/usr/bin/perdura", "ping"]"#), "{check}");
@@ -332,8 +335,8 @@ fn the_unit_starts_a_server_that_notifies_systemd() {
     assert_eq!(words[..2], ["/usr/bin/perdura-server", "/etc/perdura/perdura.conf"]);
     assert_eq!(words[2..4], ["--dir", &*format!("/var/lib/{}", value("StateDirectory"))]);
     let values = configured(Some("perdura.conf"), &words[4..]);
-    assert_eq!((value("Type").as_str(), values.text("supervised").as_str()), ("notify", "systemd"));
-    // It notifies by a Unix socket, from a thread that runs ten times a second.
+    assert_eq!((value("Type").as_str(), values.supervised.name()), ("notify", "systemd"));
+    // Its socket is a unix one, and its sign is one of a thread that looks ten times a second.
     assert!(value("RestrictAddressFamilies").contains("AF_UNIX"));
     assert!(value("WatchdogSec").parse::<u64>().expect("seconds") >= 60);
 }

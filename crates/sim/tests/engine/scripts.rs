@@ -10,7 +10,7 @@ use super::journal::{self, TestClock, Words};
 use super::replies::{bulk, elements, is_error};
 use super::state::brief;
 use commands::admin::{Facts, Host};
-use commands::{Engine, Failure, Job, Peer, Session};
+use commands::{Engine, Failure, Job, Peer, Session, Settings};
 use fastrand::Rng;
 use resp::{Protocol, Writer};
 use std::cell::Cell;
@@ -223,7 +223,8 @@ pub(crate) fn let_them_move(engine: &Arc<Engine>) {
         true
     });
     assert!(own && moved, "it is the engine's first host");
-    engine.config().set_script_kill_rollback(true);
+    let settings = engine.config().settings();
+    engine.config().store(Settings { script_kill_rollback: true, ..settings });
 }
 
 /// Runs the script that was moved. The reply to the request of `session` goes to `writer`.
@@ -262,7 +263,7 @@ impl Host for Server {
     fn config_rewrite(&self, _: bool) -> Result<(), Failure> {
         Ok(())
     }
-    fn allows(&self, _: &str, _: bool) -> bool {
+    fn allows_debug(&self, _: bool) -> bool {
         false
     }
     fn reset_stats(&self) {}

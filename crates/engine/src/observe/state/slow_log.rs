@@ -40,9 +40,18 @@ pub struct SlowLog {
 }
 
 impl SlowLog {
+    /// From how many microseconds on a command is entered, unless set.
+    pub const SLOWER_THAN_US: i64 = 10_000;
+
+    /// From how many bytes on a request or a reply is entered, unless set.
+    pub const LARGER_THAN: i64 = 1 << 20;
+
+    /// How many entries are kept, unless set.
+    pub const MAX_LEN: usize = 128;
+
     /// Returns a log of commands by size, from 1 MiB on unless set otherwise.
     pub(crate) fn of_sizes() -> SlowLog {
-        SlowLog { slower_than: AtomicI64::new(1 << 20), ..SlowLog::default() }
+        SlowLog { slower_than: AtomicI64::new(SlowLog::LARGER_THAN), ..SlowLog::default() }
     }
 }
 
@@ -50,8 +59,8 @@ impl Default for SlowLog {
     fn default() -> SlowLog {
         SlowLog {
             ring: Mutex::default(),
-            slower_than: AtomicI64::new(10_000),
-            max_len: AtomicUsize::new(128),
+            slower_than: AtomicI64::new(SlowLog::SLOWER_THAN_US),
+            max_len: AtomicUsize::new(SlowLog::MAX_LEN),
         }
     }
 }

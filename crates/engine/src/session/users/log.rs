@@ -71,11 +71,14 @@ pub struct DeniedLog {
 
 impl Default for DeniedLog {
     fn default() -> DeniedLog {
-        DeniedLog { max_len: AtomicUsize::new(128), entries: Mutex::default() }
+        DeniedLog { max_len: AtomicUsize::new(DeniedLog::MAX_LEN), entries: Mutex::default() }
     }
 }
 
 impl DeniedLog {
+    /// How many entries are kept, unless set.
+    pub const MAX_LEN: usize = 128;
+
     fn entries(&self) -> MutexGuard<'_, VecDeque<Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
