@@ -235,7 +235,7 @@ mutate:
 EMULATED := --media-server $(TARGET)/emulate-media/release/perdura-server
 ALL_MEDIA := --full --media optane,nvdimm-n,cxl --read-cache 64mb $(EMULATED)
 MEDIA_ALONE := --systems perdura-pmem --workloads throughput-0,throughput-30,ycsb-b,ycsb-c --recovery none --no-device \
-	--rounds 7 --time-limit 290s --media optane,cxl --read-cache 24mb $(EMULATED)
+	--rounds 5 --seconds 1 --media optane,cxl --read-cache 24mb $(EMULATED)
 bench:
 	@command -v redis-server >/dev/null || .ci/packages redis-server || echo "redis-server is left out"
 	@cargo build --release --package perdura-server --package perdura-bench

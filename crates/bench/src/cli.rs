@@ -5,10 +5,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::measure::{
-    generators, memory, recovery, scripts, settings, snapshots, soak, stalls, throughput, types,
-};
-use crate::{compare, device, load, report, server};
+use crate::{compare, load, report, server, stalls};
 
 /// Measures Perdura and its peers.
 #[derive(Debug, Parser)]
@@ -24,35 +21,13 @@ pub struct Arguments {
 pub(crate) enum Command {
     /// Send requests to a running server, with memtier_benchmark's options
     Load(Box<load::Options>),
-    /// What a medium can do: bandwidth and latency by access method; the cost of a fence, a flush,
-    /// a log append
-    Device(device::Arguments),
     /// The page, pictures and tables of results that were measured before
     Report(report::Arguments),
     /// Compare ways to persist, side by side, and report on it
     Compare(Box<compare::Options>),
-    /// SET and GET: requests a second, CPU time per operation, latency; compared with redis-server
-    Throughput(throughput::Options),
-    /// Time from exec to the first answer after kill -9, by number of keys
-    Recovery(recovery::Options),
-    /// Bytes of memory per key
-    Memory(memory::Options),
-    /// Lists, hashes, sets, sorted sets and streams: requests a second, bytes per element
-    Types(types::Options),
-    /// Lua scripts: CPU time per request, requests a second; compared with redis-server
-    Scripts(scripts::Options),
-    /// TLS, a limited user, metrics: CPU time per request, to that without
-    Settings(settings::Options),
-    /// Dumps: rates of load, save, import and export; SET while one is saved; compared with
-    /// redis-server
-    Snapshots(snapshots::Options),
-    /// An hour of mixed load on a pool with a journal: latency, memory and files by the minute
-    Soak(soak::Options),
     /// PING and GET next to long commands of another client, by number of threads: p50, p99, p99.9,
     /// maximum
-    Stalls(stalls::Options),
-    /// CPU time per request of generators of load
-    Generators(generators::Options),
+    Stalls(Box<stalls::Options>),
     /// Become another program: what servers are started with
     #[command(hide = true)]
     Launch(server::launch::Options),
@@ -78,14 +53,9 @@ mod tests {
             "load -s 127.0.0.1 -p 6380 -a user:secret -c 10 -t 2 --pipeline 6 --test-time 10",
             "load --ratio=30:70 -d 32-4096 -R --rate-limiting 100 --print-percentiles 50,99.99",
             "load -n allkeys --key-pattern P:P --ratio 1:0 --key-minimum 1 --key-maximum 100",
-            "throughput --pipelines= --scale 0.5 --no-latency --rounds 1",
-            "recovery --what zset --keys 1000,2000 --rounds 3",
-            "types --tests= --members 10 --pipelines 16",
-            "scripts --rounds 1 --scale 0.1",
-            "settings --rounds 1 --scale 0.1 --pipelines 16",
-            "snapshots --keys 3000 --rounds 1 --seconds 0",
+            "compare --workloads durable --recovery none --no-device --peer sh=/bin/sh",
+            "compare --recovery 400mb --recovery-of sorted-set --recovery-value 24 --rounds 3",
             "stalls --threads 2 --peer sh=/bin/sh --scenarios nothing,exec --seconds 0.2",
-            "soak --minutes 60 --journal-mib 16,256 --rate 5000",
         ] {
             read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }

@@ -2,7 +2,7 @@
 //! use too.
 //!
 //! - `compare` puts servers side by side, and reports on them.
-//! - `measure` measures single figures of servers, with redis-benchmark as the generator.
+//! - `stalls` measures how long others wait while one client sends long commands.
 //! - [`load`] sends requests to a running server, with memtier_benchmark's options.
 //! - `device` measures what a medium can do by itself.
 //! - [`results`] is what a comparison found, as a file.
@@ -25,10 +25,10 @@ mod histogram;
 mod interrupt;
 pub mod load;
 mod machine;
-mod measure;
 pub mod report;
 pub mod results;
 mod server;
+mod stalls;
 mod stats;
 mod table;
 mod units;
@@ -62,19 +62,9 @@ pub fn run(arguments: &cli::Arguments) -> Verdict {
     use cli::Command;
     match &arguments.command {
         Command::Load(options) => load::execute(options, interrupt::listen()),
-        Command::Device(options) => device::run(options),
         Command::Report(options) => report::run(options),
         Command::Compare(options) => compare::run(options, interrupt::listen()),
-        Command::Throughput(options) => measure::run(options),
-        Command::Recovery(options) => measure::run(options),
-        Command::Memory(options) => measure::run(options),
-        Command::Types(options) => measure::run(options),
-        Command::Scripts(options) => measure::run(options),
-        Command::Settings(options) => measure::run(options),
-        Command::Snapshots(options) => measure::run(options),
-        Command::Soak(options) => measure::run(options),
-        Command::Stalls(options) => measure::run(options),
-        Command::Generators(options) => measure::run(options),
+        Command::Stalls(options) => stalls::run(options, interrupt::listen()),
         Command::Launch(options) => {
             eprintln!("perdura-bench: {}", server::launch::run(options));
             Verdict::Refused

@@ -126,9 +126,9 @@ pub struct Version {
     pub text: String,
 }
 
-/// The parameters of the whole comparison. Those of each workload are in [`Workload`].
+/// The parameters of the whole comparison. Those of each workload are in [`Workload`]. Older results
+/// have a limit of time here, too.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Plan {
     /// `quick`, `default` or `full`.
     pub size: String,
@@ -140,8 +140,9 @@ pub struct Plan {
     pub driver: String,
     /// Sizes of data sets for recovery, in bytes.
     pub recovery: Vec<u64>,
-    /// Seconds that all of it may take.
-    pub time_limit: Option<f64>,
+    /// Whether a server went on from round to round.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub same_server: bool,
 }
 
 /// Who made a system.
@@ -225,6 +226,12 @@ pub enum WorkloadKind {
     Ycsb,
     /// A mix of data types.
     Types,
+    /// SET or GET by fifty clients.
+    Strings,
+    /// A command on one type.
+    Type,
+    /// Scripts, and a transaction.
+    Scripts,
     /// Writes alone, of one command, by systems that keep them on a disk.
     Durable,
 }
@@ -293,6 +300,16 @@ pub struct Run {
     /// where the medium is not written through a page cache, or nobody counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_bytes: Option<u64>,
+    /// Bytes of memory that the server counted for the data that it was filled with; `None` where
+    /// it was not, or in older results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_bytes: Option<u64>,
+    /// Bytes of memory that it counted after the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_bytes: Option<u64>,
+    /// Bytes of its files after the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_bytes: Option<u64>,
 }
 
 /// A distribution of times, in microseconds.

@@ -1,34 +1,55 @@
-//! One run: a job's requests to a server, and what became of them.
+//! One run: the data of a job, its requests to a server, and what became of them.
 
-use super::workloads::{Job, Load};
+use super::workloads::{Data, Job, Load};
 use crate::load::{self, Ended, Kind, Outcome, Ratio, Size};
 use crate::results::{Run, WorkloadKind};
-use crate::server::Failure;
 use crate::server::launch::stay_on;
+use crate::server::{Failure, Server, command};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+
+/// What the names of strings begin with.
+const PREFIX: &str = "memtier-";
 
 /// A share of its cores above which a generator sets the rate.
 const SATURATED: f64 = 0.9;
 
 /// What a server used for a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ServerUsed {
+pub(super) struct Used {
     pub(super) cpu: Duration,
     /// Bytes for the disk; none where it has no disk.
     pub(super) written: Option<u64>,
+}
+
+/// Fills a new server with the data of a job. Returns the bytes of memory that the data takes.
+pub(super) fn fill(server: &Server, job: &Job) -> Result<Option<u64>, Failure> {
+    let before = server.used_memory()?;
+    let (keys, value) = (job.workload.keys, vec![b'x'; job.workload.value_bytes]);
+    match job.data {
+        Data::Nothing => return Ok(None),
+        Data::Strings => server.send(keys, |number| {
+            let mut set = redis::cmd("SET");
+            set.arg(format!("{PREFIX}{}", number + 1)).arg(&value);
+            set
+        })?,
+        Data::Elements(line) => server
+            .send(keys, |number| command(&line.replace("__key__", &(number + 1).to_string())))?,
+    }
+    Ok(Some(server.used_memory()?.saturating_sub(before)))
 }
 
 /// Loads a server with a job for this many seconds. The calling thread stays on the generator's
 /// cores afterwards.
 pub(super) fn drive(
     job: &Job,
-    port: u16,
+    server: &Server,
     seconds: f64,
     cancel: &AtomicBool,
 ) -> Result<Outcome, Failure> {
     stay_on(&job.workload.generator_cores)?;
-    let outcome = load::run(&options(job, port, seconds), cancel).map_err(|error| match error {
+    let options = options(job, server, seconds)?;
+    let outcome = load::run(&options, cancel).map_err(|error| match error {
         load::Error::Cancelled => Failure::Cancelled,
         error => Failure::Generator(error.to_string()),
     })?;
@@ -39,14 +60,8 @@ pub(super) fn drive(
     }
 }
 
-/// Returns a run of the results.
-pub(super) fn run_of(
-    outcome: &Outcome,
-    job: &Job,
-    system: &str,
-    round: u32,
-    server: ServerUsed,
-) -> Run {
+/// Returns a run of the results, of the first round.
+pub(super) fn run_of(outcome: &Outcome, job: &Job, system: &str, used: Used) -> Run {
     let cores = job.workload.generator_cores.len().max(1) as f64;
     let generator = &outcome.generator;
     let busy = generator.cpu_seconds / (outcome.seconds * cores).max(f64::MIN_POSITIVE);
@@ -59,25 +74,28 @@ pub(super) fn run_of(
     Run {
         workload: job.workload.id.clone(),
         system: system.to_owned(),
-        round,
+        round: 0,
         seconds: outcome.seconds,
         operations: outcome.totals.operations,
         errors: outcome.error_count(),
         latency: outcome.totals.latency,
         writes: of(Kind::Write),
         reads: of(Kind::Read),
-        server_cpu_seconds: server.cpu.as_secs_f64(),
+        server_cpu_seconds: used.cpu.as_secs_f64(),
         generator_busy: busy,
         saturated: !shared && (generator.saturated || busy > SATURATED),
-        written_bytes: server.written,
+        written_bytes: used.written,
+        data_bytes: None,
+        used_bytes: None,
+        stored_bytes: None,
     }
 }
 
-fn options(job: &Job, port: u16, seconds: f64) -> load::Options {
+fn options(job: &Job, server: &Server, seconds: f64) -> Result<load::Options, Failure> {
     let workload = &job.workload;
     let mut options = load::Options {
         server: "127.0.0.1".into(),
-        port,
+        port: server.port(),
         threads: workload.threads as usize,
         clients: (workload.clients / workload.threads.max(1)) as usize,
         pipeline: workload.pipeline as usize,
@@ -86,19 +104,22 @@ fn options(job: &Job, port: u16, seconds: f64) -> load::Options {
         // What is the same as before might be left out of a log.
         random_data: workload.kind == WorkloadKind::Durable,
         data_size: Size::fixed(workload.value_bytes),
+        key_prefix: if job.data == Data::Strings { PREFIX } else { "" }.into(),
         key_minimum: 1,
         key_maximum: workload.keys,
-        quiet: true,
         ..load::Options::default()
     };
     match &job.load {
         Load::Mix => options.ratio = ratio(workload.writes_percent),
         Load::Ycsb(ycsb) => options.ycsb = Some(*ycsb),
-        Load::Commands(lines) => {
-            options.commands = lines.iter().map(|line| (*line).to_owned()).collect();
+        Load::Commands(lines) => options.commands.clone_from(lines),
+        Load::Script(text) => {
+            let mut load = redis::cmd("SCRIPT");
+            let name: String = load.arg("LOAD").arg(*text).query(&mut server.connect()?)?;
+            options.commands = vec![format!("EVALSHA {name} 1 __key__ __data__")];
         }
     }
-    options
+    Ok(options)
 }
 
 /// Returns the share of writes in the smallest numbers: a generator sends this many of one, then
@@ -127,13 +148,13 @@ mod tests {
         let cores = super::super::workloads::Cores::divide(&[0, 1]);
         let jobs = super::super::workloads::all(&cores, Some(10));
         let mut outcome = Outcome { seconds: 1.0, ..Outcome::default() };
-        let used = ServerUsed { cpu: Duration::ZERO, written: None };
+        let used = Used { cpu: Duration::ZERO, written: None };
         for (cpu_seconds, shared, expected) in
             [(0.95, false, true), (0.95, true, false), (0.5, false, false)]
         {
             outcome.generator.cpu_seconds = cpu_seconds;
             let job = jobs.iter().find(|job| (job.workload.clients == 1) == shared).expect("a job");
-            assert_eq!(run_of(&outcome, job, "x", 0, used).saturated, expected, "{cpu_seconds}");
+            assert_eq!(run_of(&outcome, job, "x", used).saturated, expected, "{cpu_seconds}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The end of a comparison: its report, the ratios that matter most, and what was lost.
 
 use crate::Verdict;
+use crate::report::contents::TABLES;
 use crate::report::{self, tables};
 use crate::results::{Durability, Results, Skipped};
 use std::path::Path;
@@ -12,9 +13,11 @@ pub(super) fn finish(results: &Results, troubled: bool, out: &Path) -> Verdict {
     for line in ratios(results) {
         println!("{line}");
     }
-    let durable = tables::durable(results);
-    if !durable.is_empty() {
-        println!("\n{}", durable.markdown());
+    for (kind, title) in TABLES {
+        let table = tables::commands(results, kind);
+        if !table.is_empty() {
+            println!("\n{title}\n\n{}", table.markdown());
+        }
     }
     let mut verdict = if troubled { Verdict::Partly } else { Verdict::Done };
     results.skipped.iter().for_each(|skipped| println!("{}", left_out(skipped)));

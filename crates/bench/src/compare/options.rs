@@ -1,11 +1,11 @@
 //! The command line of `perdura-bench compare`.
 
+use super::recovery::Of;
 use super::systems::on_path;
 use crate::units::{parse_bytes, parse_seconds};
 use clap::Args;
 use std::env;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// What `perdura-server --emulate-media` emulates.
 const MEDIA: [&str; 3] = ["optane", "nvdimm-n", "cxl"];
@@ -20,7 +20,8 @@ perdura-volatile, redis-always, redis-everysec, redis-off, and NAME-always, NAME
 
 Workloads: throughput-N and latency-N with N percent of writes (0, 30, 70, 100), small-N (0, 100),
 ycsb-a to ycsb-f, types, durable-NAME (set-16, set-1, hset, zadd, xadd, 4k-6, 4k-1; by systems with a log or a
-journal on a disk). A shorter name means all that begin with it.
+journal on a disk), strings-get|set-32|4k-1|16 (bytes, pipeline), type-NAME (a command on a value of a million
+elements, or on a short one), script-NAME. A shorter name means all that begin with it; a wrong one lists all.
 
 Exit status: 0 all was measured; 1 something was not, or an acknowledged write was lost: what was measured
 is kept; 2 the arguments ask for something impossible.")]
@@ -44,18 +45,25 @@ pub(crate) struct Options {
     /// Sizes of data sets to recover, separated by commas: 100mb,1gb. `none` leaves recovery out.
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
     pub recovery: Option<Vec<u64>>,
+    /// What the data sets to recover consist of.
+    #[arg(long, value_enum, default_value_t = Of::Strings)]
+    pub recovery_of: Of,
+    /// Bytes of each value or field of them.
+    #[arg(long, value_name = "BYTES", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(24..=1 << 20))]
+    pub recovery_value: u32,
     /// Leave the device study out.
     #[arg(long)]
     pub no_device: bool,
-    /// Few systems and one short round: some three minutes.
+    /// Keep the servers from round to round, to see what grows; the report has a table of the
+    /// rounds.
+    #[arg(long)]
+    pub same_server: bool,
+    /// Few systems and short rounds: some three minutes.
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
-    /// Everything: small values, YCSB, data types, 4 GiB to recover. Hours.
+    /// Everything: small values, YCSB, data types, scripts, 4 GiB to recover. Hours.
     #[arg(long)]
     pub full: bool,
-    /// Finish within this time, with fewer rounds where it must be: 90s, 30m, 2h.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub time_limit: Option<Duration>,
     /// A directory on persistent memory that is mounted with DAX, for pools. Without it they are in
     /// /dev/shm, emulated.
     #[arg(long, value_name = "DIR")]
@@ -63,10 +71,34 @@ pub(crate) struct Options {
     /// A directory on a second device: append-only files are measured there too.
     #[arg(long, value_name = "DIR")]
     pub second: Option<PathBuf>,
+    #[command(flatten)]
+    pub programs: Programs,
+    #[command(flatten)]
+    pub variants: Variants,
+    /// Keys of each workload [default: 80 MB of values, at most 200000; a million elements of a
+    /// large value].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub keys: Option<u64>,
+}
+
+/// The servers.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Programs {
     /// Other servers that take redis-server's arguments, separated by commas.
     #[arg(long, value_name = "NAME=PATH", value_delimiter = ',', env = "BENCH_PEERS")]
     #[arg(value_parser = peer)]
     pub peer: Vec<(String, PathBuf)>,
+    /// perdura-server [default: next to this program, or on the PATH].
+    #[arg(long, value_name = "PATH", env = "PERDURA_SERVER")]
+    pub perdura: Option<PathBuf>,
+    /// Further arguments of perdura-server, as `--journal-size 16mb`.
+    #[arg(long, value_name = "ARGUMENTS", default_value = "", allow_hyphen_values = true)]
+    pub with: String,
+}
+
+/// Pools that differ in a detail.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Variants {
     /// Also measure pools as if on these media, separated by commas, if the server was built to
     /// emulate them.
     #[arg(long, visible_alias = "emulate", value_name = "NAMES", value_delimiter = ',', value_parser = MEDIA)]
@@ -78,21 +110,10 @@ pub(crate) struct Options {
     /// Also measure pools with a DRAM read cache of this size.
     #[arg(long, value_name = "SIZE")]
     pub read_cache: Option<String>,
-    /// perdura-server [default: next to this program, or on the PATH].
-    #[arg(long, value_name = "PATH", env = "PERDURA_SERVER")]
-    pub perdura: Option<PathBuf>,
-    /// Keys of each workload [default: 80 MB of values, at most 1000000].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub keys: Option<u64>,
 }
 
+#[cfg(test)]
 impl Options {
-    /// Returns the server to measure.
-    pub(super) fn perdura_server(&self) -> PathBuf {
-        perdura_server(self.perdura.as_deref())
-    }
-
-    #[cfg(test)]
     pub(super) fn for_tests() -> Options {
         use clap::Parser;
         #[derive(Parser)]
@@ -104,28 +125,26 @@ impl Options {
     }
 }
 
-/// Returns the given server, or the one next to this program, or the one on the PATH.
-pub(crate) fn perdura_server(given: Option<&Path>) -> PathBuf {
-    let sibling = || Some(env::current_exe().ok()?.with_file_name("perdura-server"));
-    given
-        .map(absolute)
-        .or_else(|| sibling().filter(|path| path.is_file()))
-        .or_else(|| on_path("perdura-server"))
-        .unwrap_or_else(|| "perdura-server".into())
+impl Programs {
+    /// Returns the given server, or the one next to this program, or the one on the PATH.
+    pub(super) fn perdura_server(&self) -> PathBuf {
+        let sibling = || Some(env::current_exe().ok()?.with_file_name("perdura-server"));
+        let given = self.perdura.as_deref().map(absolute);
+        given
+            .or_else(|| sibling().filter(|path| path.is_file()))
+            .or_else(|| on_path("perdura-server"))
+            .unwrap_or_else(|| "perdura-server".into())
+    }
 }
 
 /// Returns a program that a server is started from, in a directory of its own: a path from here
 /// would not lead to it.
-pub(crate) fn absolute(program: &Path) -> PathBuf {
+fn absolute(program: &Path) -> PathBuf {
     let is_file = program.is_file().then(|| std::path::absolute(program).ok()).flatten();
     is_file.unwrap_or_else(|| program.to_owned())
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| format!("{error}; such as 90s, 30m or 2h"))
-}
-
-pub(crate) fn peer(text: &str) -> Result<(String, PathBuf), String> {
+fn peer(text: &str) -> Result<(String, PathBuf), String> {
     let (name, path) = text.split_once('=').ok_or("NAME=PATH is wanted")?;
     let good = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '_';
     if name.is_empty() || !name.chars().all(good) {

@@ -6,7 +6,7 @@
 
 use super::options::Options;
 use super::plan::Shape;
-use super::session::{AROUND_A_SESSION, counts, load_of, recovery_estimate};
+use super::recovery::Of;
 use super::space;
 use super::systems::{Candidate, Catalogue, Ground};
 use super::workloads::{self, Cores, Job};
@@ -18,7 +18,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 use thiserror::Error;
 
 /// Where pools lie when there is no persistent memory.
@@ -58,6 +57,8 @@ pub(super) struct Ready {
     pub(super) warnings: Vec<String>,
     /// Whether a system that was asked for does not start.
     pub(super) troubled: bool,
+    pub(super) recovery_of: Of,
+    pub(super) recovery_value: usize,
     /// The program that starts others: this one.
     pub(super) tool: PathBuf,
 }
@@ -65,7 +66,7 @@ pub(super) struct Ready {
 impl Ready {
     /// Finds out what can be measured.
     pub(super) fn new(options: &Options, cancel: &AtomicBool) -> Result<Ready, Refusal> {
-        let mut shape = Shape::of(options);
+        let shape = Shape::of(options);
         let mut machine = machine::here();
         let cores = Cores::divide(&allowed_cores());
         let grounds = grounds(options)?;
@@ -73,7 +74,7 @@ impl Ready {
         warnings.iter().for_each(|warning| eprintln!("perdura-bench: warning: {warning}"));
         machine.places =
             grounds.iter().map(|ground| machine::place(ground.id, &ground.path)).collect();
-        let mut catalogue = Catalogue::new(options, &grounds);
+        let mut catalogue = Catalogue::new(&options.programs, &options.variants, &grounds);
         catalogue.choose(&systems(&shape, &catalogue, options)).map_err(Refusal::Arguments)?;
         // A wrong name, or too little space, is better told before the servers are tried than
         // after.
@@ -86,9 +87,6 @@ impl Ready {
         let wanted = candidates.len();
         let candidates = probe(candidates, &mut skipped, &tool, &cores, cancel)?;
         let troubled = candidates.len() < wanted;
-        if options.seconds.is_none() {
-            fit(&mut shape, &jobs, &candidates);
-        }
         machine.versions = versions(&candidates);
         Ok(Ready {
             shape,
@@ -100,34 +98,15 @@ impl Ready {
             skipped,
             warnings,
             troubled,
+            recovery_of: options.recovery_of,
+            recovery_value: options.recovery_value as usize,
             tool,
         })
     }
 
     /// Returns how a candidate is started.
     pub(super) fn launch(&self, candidate: &Candidate) -> Launch {
-        launch(candidate, &self.tool, &self.cores)
-    }
-}
-
-/// Shortens runs where the time limit has no space for them.
-fn fit(shape: &mut Shape, jobs: &[Job], candidates: &[Candidate]) {
-    let (sessions, runs) = counts(candidates, jobs);
-    let load = load_of(shape);
-    let recovery: Duration =
-        shape.recovery.iter().map(|bytes| recovery_estimate(*bytes, load)).sum();
-    let recovery = recovery * candidates.len() as u32;
-    shape.fit(AROUND_A_SESSION * sessions, runs as usize, recovery);
-}
-
-fn launch(candidate: &Candidate, tool: &Path, cores: &Cores) -> Launch {
-    Launch {
-        tool: tool.to_owned(),
-        program: candidate.program.clone(),
-        arguments: candidate.system.command[1..].to_vec(),
-        place: candidate.place.clone(),
-        journal: candidate.journal.clone(),
-        cores: cores.server.clone(),
+        candidate.launch(&self.tool, &self.cores.server)
     }
 }
 
@@ -187,7 +166,7 @@ fn systems(shape: &Shape, catalogue: &Catalogue, options: &Options) -> Vec<Strin
         catalogue.candidates.iter().any(|candidate| candidate.system.id.starts_with(name.as_str()))
     };
     let usual = shape.systems.iter().filter(|name| there(name)).cloned();
-    usual.chain(options.peer.iter().map(|(name, _)| name.clone())).collect()
+    usual.chain(options.programs.peer.iter().map(|(name, _)| name.clone())).collect()
 }
 
 /// Starts each system once: those that do not start are left out, those that do say what they are.
@@ -201,7 +180,7 @@ fn probe(
     let mut ready = Vec::new();
     for mut candidate in candidates {
         let ours = matches!(candidate.system.id.as_str(), "perdura-pmem" | "perdura-volatile");
-        let launch = launch(&candidate, tool, cores);
+        let launch = candidate.launch(tool, &cores.server);
         match ask(&mut candidate, launch, cancel) {
             Ok(()) => ready.push(candidate),
             Err(Failure::Cancelled) => return Err(Refusal::Cancelled),

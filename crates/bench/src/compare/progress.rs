@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
-/// The progress of a comparison. What is still to do is counted in estimated milliseconds.
+/// The progress of a comparison, in steps: runs and recoveries.
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
@@ -12,12 +12,12 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Begins: nothing is done of what is estimated to take this long.
-    pub(super) fn new(estimate: Duration) -> Progress {
+    /// Begins: none of the steps is done.
+    pub(super) fn new(steps: u64) -> Progress {
         let on_terminal = stderr().is_terminal();
         let target =
             if on_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(millis(estimate)), target);
+        let bar = ProgressBar::with_draw_target(Some(steps), target);
         let style = ProgressStyle::with_template("{bar:30} {percent:>3} %, {eta} left  {wide_msg}");
         if let Ok(style) = style {
             bar.set_style(style);
@@ -31,9 +31,9 @@ impl Progress {
         self.bar.set_message(what);
     }
 
-    /// Counts a part as done that was estimated to take this long.
-    pub(super) fn done(&self, estimate: Duration) {
-        self.bar.inc(millis(estimate));
+    /// Counts a step as done.
+    pub(super) fn done(&self) {
+        self.bar.inc(1);
     }
 
     /// Prints something that belongs next to the bar, or is a line of its own.
@@ -49,8 +49,4 @@ impl Progress {
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -18,12 +18,10 @@ use crate::results::{Recovery, System};
 use crate::server::launch::stay_on;
 use crate::server::{Failure, Launch, Server};
 use ledger::Ledger;
+pub(crate) use ledger::Of;
 use redis::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// Bytes of a value.
-pub(super) const VALUE_BYTES: usize = 1024;
 
 /// The share of the rate before the kill that counts as all of it.
 const FULL: f64 = 0.9;
@@ -43,11 +41,13 @@ pub(super) struct Task {
     pub(super) load: Duration,
     /// Cores of the clients.
     pub(super) client_cores: Vec<usize>,
+    pub(super) of: Of,
+    pub(super) value_bytes: usize,
 }
 
 impl Task {
     fn keys(&self) -> u64 {
-        (self.target_bytes / (VALUE_BYTES as u64 + 16)).max(1)
+        (self.target_bytes / (self.value_bytes as u64 + 16)).max(1)
     }
 
     fn patience(&self) -> Duration {
@@ -64,7 +64,7 @@ pub(super) fn measure(
 ) -> Result<Recovery, Failure> {
     let mut server = Server::start(launch, cancel)?;
     stay_on(&task.client_cores)?;
-    let ledger = Ledger::new(task.keys(), VALUE_BYTES);
+    let ledger = Ledger::new(task.of, task.keys(), task.value_bytes);
     writers::fill(&mut server.connect()?, &ledger, cancel)?;
     let began = Instant::now();
     let before = writers::steady(server.port(), &ledger, task.load, None, cancel);
@@ -91,7 +91,7 @@ pub(super) fn measure(
         keys_wrong: 0,
     };
     server.start_again()?;
-    if let Some(first) = first_get(&mut server, task.patience(), cancel)? {
+    if let Some(first) = first_get(&mut server, &ledger, task.patience(), cancel)? {
         row.first_get_seconds = Some(first.as_secs_f64());
         let began = server.age();
         let wanted = Some(before.rate * FULL);
@@ -137,12 +137,13 @@ fn kill_under_load(
 /// is not there.
 fn first_get(
     server: &mut Server,
+    ledger: &Ledger,
     patience: Duration,
     cancel: &AtomicBool,
 ) -> Result<Option<Duration>, Failure> {
-    let line = format!("GET {}", Ledger::key(0));
     server.wait_for(patience, Duration::from_micros(500), cancel, |server| {
-        let is_there = matches!(server.ask(&line)?, Value::BulkString(_));
+        let found = ledger.get(0).query(&mut server.connect()?)?;
+        let is_there = matches!(found, Value::BulkString(_));
         Ok(Some(if is_there { server.age() } else { None }))
     })
 }

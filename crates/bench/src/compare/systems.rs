@@ -5,8 +5,9 @@
 //! rewriting of a log, which would fall into some runs and not into others. A server has one core,
 //! and Perdura one thread for it, since redis-server executes on one.
 
-use super::options::Options;
+use super::options::{Programs, Variants};
 use crate::results::{Durability, Family, Skipped, System};
+use crate::server::Launch;
 use std::env;
 use std::path::{Path, PathBuf};
 
@@ -28,50 +29,64 @@ const POLICIES: [(&str, &str, Durability); 3] = [
 
 /// A directory that systems may be given.
 #[derive(Clone, Debug)]
-pub(super) struct Ground {
+pub(crate) struct Ground {
     /// `disk`, `memory`, `second` or `dax`.
-    pub(super) id: &'static str,
+    pub(crate) id: &'static str,
     /// Where it is.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 /// A system with what is needed to start it.
 #[derive(Clone, Debug)]
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     /// What the results say of it.
-    pub(super) system: System,
+    pub(crate) system: System,
     /// The program.
-    pub(super) program: PathBuf,
+    pub(crate) program: PathBuf,
     /// The directory below which it gets one of its own.
-    pub(super) place: PathBuf,
+    pub(crate) place: PathBuf,
     /// The directory of its journal, if that is elsewhere.
-    pub(super) journal: Option<PathBuf>,
+    pub(crate) journal: Option<PathBuf>,
+}
+
+impl Candidate {
+    /// Returns how it is started, on these cores or on any; `tool` is this program.
+    pub(crate) fn launch(&self, tool: &Path, cores: &[usize]) -> Launch {
+        Launch {
+            tool: tool.to_owned(),
+            program: self.program.clone(),
+            arguments: self.system.command[1..].to_vec(),
+            place: self.place.clone(),
+            journal: self.journal.clone(),
+            cores: cores.to_vec(),
+        }
+    }
 }
 
 /// The systems, and those that could not be had.
 #[derive(Debug, Default)]
-pub(super) struct Catalogue {
-    pub(super) candidates: Vec<Candidate>,
-    pub(super) skipped: Vec<Skipped>,
+pub(crate) struct Catalogue {
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) skipped: Vec<Skipped>,
 }
 
 impl Catalogue {
     /// Returns all systems that the options allow, whatever `--systems` says.
-    pub(super) fn new(options: &Options, grounds: &[Ground]) -> Catalogue {
+    pub(crate) fn new(programs: &Programs, variants: &Variants, grounds: &[Ground]) -> Catalogue {
         let mut catalogue = Catalogue::default();
-        catalogue.perdura(options, grounds);
+        catalogue.perdura(programs, variants, grounds);
         match on_path("redis-server") {
             Some(program) => catalogue.peer("redis", "Redis", Family::Redis, &program, grounds),
             None => catalogue.skip("redis-server", "it is not on the PATH"),
         }
-        for (name, program) in &options.peer {
+        for (name, program) in &programs.peer {
             catalogue.peer(name, name, Family::Peer, program, grounds);
         }
         catalogue
     }
 
     /// Leaves those whose names begin with one of `wanted`; names one of these that fits nothing.
-    pub(super) fn choose(&mut self, wanted: &[String]) -> Result<(), String> {
+    pub(crate) fn choose(&mut self, wanted: &[String]) -> Result<(), String> {
         let fits = |wanted: &str, id: &str| {
             id == wanted || id.strip_prefix(wanted).is_some_and(|rest| rest.starts_with(['-', '@']))
         };
@@ -93,9 +108,9 @@ impl Catalogue {
         self.skipped.push(Skipped { what: what.into(), why: why.into() });
     }
 
-    fn perdura(&mut self, options: &Options, grounds: &[Ground]) {
-        let program = options.perdura_server();
-        self.pools(options, &program, grounds);
+    fn perdura(&mut self, programs: &Programs, variants: &Variants, grounds: &[Ground]) {
+        let program = programs.perdura_server();
+        self.pools(variants, &program, grounds);
         self.journals(&program, grounds);
         for (id, title, durability) in POLICIES {
             let draft = Draft {
@@ -117,11 +132,15 @@ impl Catalogue {
             arguments: perdura(&["--backend", "aof", "--appendonly", "no", "--save", ""]),
         };
         self.on(&volatile, of(grounds, "memory"));
+        let further = programs.with.split_whitespace().map(str::to_owned);
+        for candidate in &mut self.candidates {
+            candidate.system.command.extend(further.clone());
+        }
     }
 
     /// Adds the pool, on the DAX mount when there is one, and as if on slower media; each also with
     /// a read cache, if there is to be one.
-    fn pools(&mut self, options: &Options, program: &Path, grounds: &[Ground]) {
+    fn pools(&mut self, variants: &Variants, program: &Path, grounds: &[Ground]) {
         let dax = of(grounds, "dax");
         let ground = dax.or_else(|| of(grounds, "memory"));
         let own = ["--backend", "pmem", "--pool", "perdura.pool", "--pool-size", POOL_SIZE];
@@ -138,8 +157,8 @@ impl Catalogue {
         let label = dax.is_none().then(|| ON_DRAM.to_owned());
         let mut media =
             vec![("perdura-pmem".into(), "Perdura PMEM".into(), program, vec![], label)];
-        let emulating = options.media_server.as_deref().unwrap_or(program);
-        for medium in &options.media {
+        let emulating = variants.media_server.as_deref().unwrap_or(program);
+        for medium in &variants.media {
             let label =
                 format!("delays of {medium} are added to DRAM: a power loss is not survived");
             let (id, title) =
@@ -148,13 +167,13 @@ impl Catalogue {
             media.push((id, title, emulating, more, Some(label)));
         }
         for (id, title, program, more, label) in media {
-            let mut variants = vec![draft(id.clone(), title.clone(), program, &more)];
-            if let Some(size) = &options.read_cache {
+            let mut pools = vec![draft(id.clone(), title.clone(), program, &more)];
+            if let Some(size) = &variants.read_cache {
                 let more = [&more[..], &["--read-cache", size]].concat();
                 let (id, title) = (format!("{id}-cache"), format!("{title}, read cache of {size}"));
-                variants.push(draft(id, title, program, &more));
+                pools.push(draft(id, title, program, &more));
             }
-            for variant in variants {
+            for variant in pools {
                 if let Some(candidate) = self.on(&variant, ground) {
                     candidate.system.emulated.clone_from(&label);
                 }
@@ -288,6 +307,10 @@ mod tests {
         ids.iter().map(|id| Ground { id, path: PathBuf::from("/dev/shm") }).collect()
     }
 
+    fn catalogue(ids: &[&'static str]) -> Catalogue {
+        Catalogue::new(&Programs::default(), &Variants::default(), &grounds(ids))
+    }
+
     fn ids(catalogue: &Catalogue) -> Vec<&str> {
         let ours = catalogue.candidates.iter().filter(|c| c.system.family != Family::Redis);
         ours.map(|candidate| candidate.system.id.as_str()).collect()
@@ -295,8 +318,7 @@ mod tests {
 
     #[test]
     fn each_log_is_tried_on_each_device() {
-        let options = Options::for_tests();
-        let catalogue = Catalogue::new(&options, &grounds(&["disk", "memory", "second"]));
+        let catalogue = catalogue(&["disk", "memory", "second"]);
         let expected = [
             "perdura-pmem",
             "perdura-journal-always",
@@ -319,20 +341,21 @@ mod tests {
 
     #[test]
     fn a_pool_outside_of_dax_is_labelled() {
-        let options = Options { media: vec!["optane".into()], ..Options::for_tests() };
-        let options = Options { read_cache: Some("64mb".into()), ..options };
-        let mut catalogue = Catalogue::new(&options, &grounds(&["disk", "memory"]));
-        catalogue.choose(&["perdura-pmem".into()]).expect("it is there");
+        let variants = Variants { media: vec!["optane".into()], ..Variants::default() };
+        let variants = Variants { read_cache: Some("64mb".into()), ..variants };
+        let places = grounds(&["disk", "memory"]);
+        let mut found = Catalogue::new(&Programs::default(), &variants, &places);
+        found.choose(&["perdura-pmem".into()]).expect("it is there");
         let expected = [
             "perdura-pmem",
             "perdura-pmem-cache",
             "perdura-pmem-optane",
             "perdura-pmem-optane-cache",
         ];
-        assert_eq!(ids(&catalogue), expected);
-        assert!(catalogue.candidates.iter().all(|c| c.system.emulated.is_some()));
+        assert_eq!(ids(&found), expected);
+        assert!(found.candidates.iter().all(|c| c.system.emulated.is_some()));
 
-        let dax = Catalogue::new(&Options::for_tests(), &grounds(&["disk", "memory", "dax"]));
+        let dax = catalogue(&["disk", "memory", "dax"]);
         let pool = &dax.candidates[0].system;
         assert_eq!((pool.place.as_str(), &pool.emulated), ("dax", &None));
         assert!(!pool.command.contains(&"--emulate-pmem".to_owned()), "{:?}", pool.command);
@@ -341,8 +364,7 @@ mod tests {
     #[test]
     fn a_journal_is_on_persistent_memory_or_labelled() {
         let tail = |ids: &[&'static str]| {
-            let catalogue = Catalogue::new(&Options::for_tests(), &grounds(ids));
-            let found = catalogue.candidates.into_iter();
+            let found = catalogue(ids).candidates.into_iter();
             found.filter(|c| c.system.id == "perdura-journal-tail").collect::<Vec<_>>()
         };
         let [found] = &tail(&["disk", "memory"])[..] else { panic!("one") };
@@ -357,20 +379,16 @@ mod tests {
 
     #[test]
     fn systems_are_chosen_by_name() {
-        let new = || Catalogue::new(&Options::for_tests(), &grounds(&["disk", "memory", "second"]));
-        let mut catalogue = new();
-        catalogue.choose(&["perdura-aof-always".into(), "perdura-volatile".into()]).expect("known");
-        assert_eq!(
-            ids(&catalogue),
-            ["perdura-aof-always", "perdura-aof-always@second", "perdura-volatile"]
-        );
-        let mut catalogue = new();
-        catalogue.choose(&["perdura-aof-no@second".into()]).expect("known");
-        assert_eq!(ids(&catalogue), ["perdura-aof-no@second"]);
-        let mut catalogue = new();
-        catalogue.choose(&["perdura".into()]).expect("known");
-        assert_eq!(ids(&catalogue).len(), 15);
-        let error = new().choose(&["mysql".into()]).expect_err("unknown");
+        let all = || catalogue(&["disk", "memory", "second"]);
+        let check = |wanted: &[&str], expect: &[&str]| {
+            let mut catalogue = all();
+            catalogue.choose(&words(wanted)).expect("known");
+            assert_eq!(ids(&catalogue), expect);
+        };
+        let both = ["perdura-aof-always", "perdura-aof-always@second", "perdura-volatile"];
+        check(&["perdura-aof-always", "perdura-volatile"], &both);
+        check(&["perdura-aof-no@second"], &["perdura-aof-no@second"]);
+        let error = all().choose(&["mysql".into()]).expect_err("unknown");
         assert!(error.contains("no system mysql; there are: perdura-pmem, "), "{error}");
     }
 }

@@ -3,9 +3,10 @@
 //! Throughput and latency: values of 4 KiB, 4 threads of 50 clients with 6 commands on their way
 //! each, or one client that waits. For throughput, server and generator have cores of their own.
 //! For the latency of one client both share one: on two, most of the time would be what the
-//! machine takes to wake a core up.
+//! machine takes to wake a core up. Single commands, on strings, on values of a million elements
+//! and in scripts, come from fifty clients, as redis-benchmark sends them.
 
-use crate::load::Ycsb;
+use crate::load::{Kind, Ycsb};
 use crate::results::{Durability, Family, System, Workload, WorkloadKind};
 
 /// Bytes of all values together, where `--keys` says nothing else.
@@ -14,32 +15,124 @@ const DATA: u64 = 80 << 20;
 /// As many keys as small values get.
 const MOST_KEYS: u64 = 200_000;
 
+/// Elements of a large value.
+const ELEMENTS: u64 = 1_000_000;
+
+/// Keys of the mix of types, and of a script.
+const FEW_KEYS: u64 = 20_000;
+
 /// Bytes of a small value.
 const SMALL: usize = 32;
 
 /// Bytes of a record of YCSB: ten fields of a hundred.
 const RECORD: usize = 1000;
 
-/// Bytes of a value in the mix of types.
-const ELEMENT: usize = 100;
+/// Commands on all types, with TTLs and deletes, over keys that do not grow in number or in length,
+/// so that whatever does grow is the server's. They are sent in turn. `__key__` is another key each
+/// time, also in the name of a member.
+const TYPES: &str = "\
+SET string:__key__ __data__
+HSET hash:__key__ member:__key__ __data__
+GET string:__key__
+LPUSH list:__key__ __data__
+SET string:__key__ __data__ EX 60
+ZADD zset:__key__ __key__ member:__key__
+INCR counter:__key__
+SADD set:__key__ member:__key__
+XADD stream:__key__ MAXLEN 200 * field __data__
+EXPIRE string:__key__ 150
+SET string:__key__ __data__
+DEL hash:__key__
+HGETALL hash:__key__
+SETBIT bitmap:__key__ 31000 1
+LPUSH list:__key__ __data__
+GET string:__key__
+SET string:__key__ __data__ EX 5
+EXPIRE hash:__key__ 100
+UNLINK string:__key__
+ZADD zset:__key__ __key__ member:__key__
+PFADD hll:__key__ member:__key__
+LTRIM list:__key__ 0 50
+SETRANGE string:__key__ 3000 patch
+EXPIRE list:__key__ 200
+HSET hash:__key__ member:__key__ __data__
+SREM set:__key__ member:__key__
+DEL zset:__key__
+ZRANGE zset:__key__ 0 10
+SET string:__key__ __data__ EX 120
+EXPIRE zset:__key__ 100
+SADD set:__key__ member:__key__
+UNLINK list:__key__
+GET string:__key__
+XADD stream:__key__ MAXLEN 200 * field __data__
+EXPIRE set:__key__ 30
+HDEL hash:__key__ member:__key__
+DEL stream:__key__
+SET string:__key__ __data__
+RPOP list:__key__
+UNLINK set:__key__
+INCR counter:__key__
+EXPIRE stream:__key__ 250
+ZREM zset:__key__ member:__key__
+HSET hash:__key__ member:__key__ __data__
+DEL counter:__key__
+SET string:__key__ __data__
+EXPIRE bitmap:__key__ 100
+UNLINK bitmap:__key__
+EXPIRE hll:__key__ 100
+DEL hll:__key__";
 
-/// Commands of the mix of types.
-const TYPES: [&str; 11] = [
-    "SET __key__ __data__",
-    "GET __key__",
-    "INCR n:__key__",
-    "LPUSH l:__key__ __data__",
-    "RPOP l:__key__",
-    "HSET h:__key__ field __data__",
-    "HGET h:__key__ field",
-    "SADD s:__key__ __data__",
-    "SISMEMBER s:__key__ __data__",
-    "ZADD z:__key__ 1 __data__",
-    "ZRANGE z:__key__ 0 9",
+/// A single command, on a value of many elements or in a script.
+struct Single {
+    id: &'static str,
+    data: Data,
+    /// The command, and one that undoes what it does where that would grow.
+    commands: &'static [&'static str],
+}
+
+const NOTHING: Data = Data::Nothing;
+const SORTED_SET: Data = Data::Elements("ZADD big __key__ m:__key__");
+const HASH: Data = Data::Elements("HSET big m:__key__ value:__key__");
+const SET: Data = Data::Elements("SADD big m:__key__");
+const LIST: Data = Data::Elements("RPUSH big value:__key__");
+const STREAM: Data = Data::Elements("XADD big __key__-1 field value:__key__");
+
+/// Commands on values of a million elements, which are chosen at random, and on short ones.
+const SINGLES: [Single; 14] = [
+    Single::new("type-zadd", SORTED_SET, &["ZADD big __key__ m:__key__"]),
+    Single::new("type-zrank", SORTED_SET, &["ZRANK big m:__key__"]),
+    Single::new("type-zscore", SORTED_SET, &["ZSCORE big m:__key__"]),
+    Single::new("type-zrange", SORTED_SET, &["ZRANGE big __key__ +inf BYSCORE LIMIT 0 10"]),
+    Single::new("type-hset", HASH, &["HSET big m:__key__ value:__key__"]),
+    Single::new("type-hget", HASH, &["HGET big m:__key__"]),
+    Single::new("type-sismember", SET, &["SISMEMBER big m:__key__"]),
+    Single::new("type-lrange", LIST, &["LRANGE big 0 99"]),
+    Single::new("type-xrange", STREAM, &["XRANGE big __key__ + COUNT 10"]),
+    Single::new("type-lpush", NOTHING, &["LPUSH list __data__", "RPOP list"]),
+    Single::new("type-sadd", NOTHING, &["SADD set m:__key__", "SPOP set"]),
+    Single::new("type-zpopmin", NOTHING, &["ZADD zset __key__ m:__key__", "ZPOPMIN zset"]),
+    Single::new("type-xadd", NOTHING, &["XADD stream MAXLEN ~ 1000 * field __data__"]),
+    Single::new("type-incr", NOTHING, &["INCR counter:__key__"]),
 ];
 
-/// The share of writes among them, in percent.
-const TYPES_WRITES: u32 = 63;
+/// Scripts, by what they do; each gets a key and a value.
+const SCRIPTS: [(&str, &str); 6] = [
+    ("script-nothing", "return 1"),
+    ("script-get", "return redis.call('get', KEYS[1])"),
+    ("script-set", "redis.call('set', KEYS[1], ARGV[1])"),
+    ("script-1000-gets", "for i=1,1000 do redis.call('get', KEYS[1]) end"),
+    ("script-1000-sets", "for i=1,1000 do redis.call('set', KEYS[1], ARGV[1]) end"),
+    ("script-1000-keys", "for i=1,1000 do redis.call('set', 'key:' .. i, ARGV[1]) end"),
+];
+
+/// SETs of a transaction.
+const TRANSACTION: usize = 1000;
+
+impl Single {
+    const fn new(id: &'static str, data: Data, commands: &'static [&'static str]) -> Single {
+        Single { id, data, commands }
+    }
+}
 
 /// Writes of one command.
 struct Durable {
@@ -88,7 +181,19 @@ pub(super) enum Load {
     /// A workload of YCSB.
     Ycsb(Ycsb),
     /// These commands in turn.
-    Commands(Vec<&'static str>),
+    Commands(Vec<String>),
+    /// A script, with a key and a value.
+    Script(&'static str),
+}
+
+/// What a server is filled with before the clock starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Data {
+    Nothing,
+    /// A string for each key.
+    Strings,
+    /// One value of as many elements as there are keys, each added by this command.
+    Elements(&'static str),
 }
 
 /// A workload with what the generator sends for it.
@@ -98,9 +203,26 @@ pub(super) struct Job {
     pub(super) workload: Workload,
     /// What is sent.
     pub(super) load: Load,
+    pub(super) data: Data,
 }
 
 impl Job {
+    /// Returns a load over strings.
+    fn strings(workload: Workload, load: Load) -> Job {
+        Job { workload, load, data: Data::Strings }
+    }
+
+    /// Returns commands over this many keys, of which none is there.
+    fn commands(workload: Workload, keys: u64, commands: Vec<String>) -> Job {
+        let writes = commands.iter().filter(|line| {
+            let name = line.split(' ').next().unwrap_or_default();
+            Kind::of(name, line.contains("__data__")) == Kind::Write
+        });
+        let share = writes.count() * 100 / commands.len().max(1);
+        let workload = Workload { keys, writes_percent: share as u32, ..workload };
+        Job { workload, load: Load::Commands(commands), data: Data::Nothing }
+    }
+
     /// Returns true if a system is given this to do: durable writes say something of systems that
     /// promise them on a disk, and there of the journal and its peers.
     pub(super) fn is_for(&self, system: &System) -> bool {
@@ -115,7 +237,12 @@ impl Job {
     fn continues(&self, other: &Job) -> bool {
         let (a, b) = (&self.workload, &other.workload);
         let same = a.kind == b.kind && (a.keys, a.value_bytes) == (b.keys, b.value_bytes);
-        same && self.load == Load::Mix && other.load == Load::Mix
+        let is_kept = match self.data {
+            Data::Nothing => false,
+            Data::Strings => self.load == Load::Mix && other.load == Load::Mix,
+            Data::Elements(_) => true,
+        };
+        same && self.data == other.data && is_kept
     }
 }
 
@@ -149,64 +276,146 @@ impl Cores {
 
 /// Returns all workloads, in the order in which they are shown.
 pub(super) fn all(cores: &Cores, keys: Option<u64>) -> Vec<Job> {
-    let keys = |value: usize| keys.unwrap_or_else(|| (DATA / value as u64).min(MOST_KEYS));
-    let many =
-        |id: String, title: String, kind, writes, value_bytes, distribution: &str| Workload {
+    let catalogue = Catalogue { cores, keys };
+    let parts = [
+        catalogue.shares_of_writes(),
+        catalogue.ycsb(),
+        catalogue.durable(),
+        catalogue.strings(),
+        catalogue.types(),
+        catalogue.scripts(),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+/// What all workloads have in common.
+struct Catalogue<'a> {
+    cores: &'a Cores,
+    keys: Option<u64>,
+}
+
+impl Catalogue<'_> {
+    /// Returns a load of two hundred clients over strings of this size.
+    fn many(&self, id: String, title: String, kind: WorkloadKind, value_bytes: usize) -> Workload {
+        let usual = (DATA / value_bytes as u64).min(MOST_KEYS);
+        Workload {
             id,
             title,
             kind,
-            writes_percent: writes,
+            writes_percent: 0,
             value_bytes,
-            keys: keys(value_bytes),
-            distribution: distribution.into(),
+            keys: self.keys.unwrap_or(usual),
+            distribution: "uniform".into(),
             clients: 200,
             threads: 4,
             pipeline: 6,
-            server_cores: cores.server.clone(),
-            generator_cores: cores.generator.clone(),
+            server_cores: self.cores.server.clone(),
+            generator_cores: self.cores.generator.clone(),
+        }
+    }
+
+    fn shares_of_writes(&self) -> Vec<Job> {
+        let job = |(id, kind, value_bytes, title, writes_percent): (&str, _, _, &str, u32)| {
+            let title = format!("{title}, {writes_percent} % writes");
+            let usual = self.many(format!("{id}-{writes_percent}"), title, kind, value_bytes);
+            let workload = match kind {
+                WorkloadKind::Latency => Workload {
+                    clients: 1,
+                    threads: 1,
+                    pipeline: 1,
+                    generator_cores: self.cores.server.clone(),
+                    ..usual
+                },
+                _ => usual,
+            };
+            Job::strings(Workload { writes_percent, ..workload }, Load::Mix)
         };
-    let mut jobs = Vec::new();
-    let mut add = |workload, load| jobs.push(Job { workload, load });
-    for writes in [0, 30, 70, 100] {
-        let (id, title) =
-            (format!("throughput-{writes}"), format!("4 KiB, 200 clients, {writes} % writes"));
-        add(many(id, title, WorkloadKind::Throughput, writes, 4096, "uniform"), Load::Mix);
+        let shares = [0, 30, 70, 100];
+        let throughput =
+            shares.map(|w| ("throughput", WorkloadKind::Throughput, 4096, "4 KiB, 200 clients", w));
+        let latency =
+            shares.map(|w| ("latency", WorkloadKind::Latency, 4096, "4 KiB, one client", w));
+        let small =
+            [0, 100].map(|w| ("small", WorkloadKind::Small, SMALL, "32 bytes, 200 clients", w));
+        throughput.into_iter().chain(latency).chain(small).map(job).collect()
     }
-    for writes in [0, 30, 70, 100] {
-        let (id, title) =
-            (format!("latency-{writes}"), format!("4 KiB, one client, {writes} % writes"));
-        let workload = Workload {
-            clients: 1,
-            threads: 1,
-            pipeline: 1,
-            generator_cores: cores.server.clone(),
-            ..many(id, title, WorkloadKind::Latency, writes, 4096, "uniform")
+
+    fn ycsb(&self) -> Vec<Job> {
+        let job = |(ycsb, letter, writes_percent, what): &(Ycsb, char, u32, &str)| {
+            let id = format!("ycsb-{}", letter.to_ascii_lowercase());
+            let distribution = if *ycsb == Ycsb::D { "latest" } else { "Zipf 0.99" }.into();
+            let title = format!("YCSB {letter}: {what}");
+            let usual = self.many(id, title, WorkloadKind::Ycsb, RECORD);
+            let workload = Workload { distribution, writes_percent: *writes_percent, ..usual };
+            Job::strings(workload, Load::Ycsb(*ycsb))
         };
-        add(workload, Load::Mix);
+        YCSB.iter().map(job).collect()
     }
-    for writes in [0, 100] {
-        let (id, title) =
-            (format!("small-{writes}"), format!("32 bytes, 200 clients, {writes} % writes"));
-        add(many(id, title, WorkloadKind::Small, writes, SMALL, "uniform"), Load::Mix);
+
+    fn durable(&self) -> Vec<Job> {
+        let job = |Durable { id, title, value_bytes, clients, pipeline, command }| {
+            let kind = WorkloadKind::Durable;
+            let usual = self.many(id.into(), title.into(), kind, value_bytes);
+            let load = command.map_or(Load::Mix, |line| Load::Commands(vec![line.into()]));
+            let writes_percent = 100;
+            Job::strings(Workload { clients, threads: 2, pipeline, writes_percent, ..usual }, load)
+        };
+        DURABLE.into_iter().map(job).collect()
     }
-    for (ycsb, letter, writes, what) in YCSB {
-        let (id, title) =
-            (format!("ycsb-{}", letter.to_ascii_lowercase()), format!("YCSB {letter}: {what}"));
-        let distribution = if *ycsb == Ycsb::D { "latest" } else { "Zipf 0.99" };
-        let workload = many(id, title, WorkloadKind::Ycsb, *writes, RECORD, distribution);
-        add(workload, Load::Ycsb(*ycsb));
+
+    /// Returns SET and GET by fifty clients, as redis-benchmark sends them.
+    fn strings(&self) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for (size, bytes, value_bytes) in [("32", "32 bytes", SMALL), ("4k", "4 KiB", 4096)] {
+            for pipeline in [1, 16] {
+                for (name, writes_percent) in [("GET", 0), ("SET", 100)] {
+                    let id = format!("strings-{}-{size}-{pipeline}", name.to_ascii_lowercase());
+                    let title = format!("{name}, {bytes}, 50 clients, pipeline {pipeline}");
+                    let usual = self.many(id, title, WorkloadKind::Strings, value_bytes);
+                    let usual = Workload { clients: 50, threads: 1, pipeline, ..usual };
+                    jobs.push(Job::strings(Workload { writes_percent, ..usual }, Load::Mix));
+                }
+            }
+        }
+        jobs
     }
-    for Durable { id, title, value_bytes, clients, pipeline, command } in DURABLE {
-        let kind = WorkloadKind::Durable;
-        let usual = many(id.into(), title.into(), kind, 100, value_bytes, "uniform");
-        let load = command.map_or(Load::Mix, |line| Load::Commands(vec![line]));
-        add(Workload { clients, threads: 2, pipeline, ..usual }, load);
+
+    fn types(&self) -> Vec<Job> {
+        let title = "a mix of strings, lists, hashes, sets, sorted sets and streams".to_owned();
+        let usual = self.many("types".into(), title, WorkloadKind::Types, RECORD);
+        let mix: Vec<String> = TYPES.lines().map(str::to_owned).collect();
+        let mix = Job::commands(usual, self.keys.unwrap_or(FEW_KEYS), mix);
+        let single = |Single { id, data, commands }| {
+            let kind = WorkloadKind::Type;
+            let title = commands.join(" and ").replace("__", "").to_owned();
+            let usual = self.many(id.into(), title, kind, SMALL);
+            let usual = Workload { clients: 50, threads: 1, pipeline: 16, ..usual };
+            let commands = commands.iter().map(|line| (*line).to_owned()).collect();
+            Job { data, ..Job::commands(usual, self.keys.unwrap_or(ELEMENTS), commands) }
+        };
+        std::iter::once(mix).chain(SINGLES.map(single)).collect()
     }
-    let title = "strings, lists, hashes, sets and sorted sets".to_owned();
-    let kind = WorkloadKind::Types;
-    let mix = many("types".into(), title, kind, TYPES_WRITES, ELEMENT, "uniform");
-    add(mix, Load::Commands(TYPES.to_vec()));
-    jobs
+
+    /// Returns scripts, and a transaction of as many commands as the long ones have.
+    fn scripts(&self) -> Vec<Job> {
+        let keys = self.keys.unwrap_or(FEW_KEYS);
+        let usual = |id: &str, title: &str| {
+            let usual = self.many(id.into(), title.into(), WorkloadKind::Scripts, SMALL);
+            Workload { keys, clients: 50, threads: 1, pipeline: 1, ..usual }
+        };
+        let script = |(id, text): (&str, &'static str)| {
+            let workload = Workload { writes_percent: 100, ..usual(id, text) };
+            Job { load: Load::Script(text), ..Job::commands(workload, keys, Vec::new()) }
+        };
+        let mut commands = vec!["SET __key__ __data__".to_owned(); TRANSACTION];
+        commands.insert(0, "MULTI".into());
+        commands.push("EXEC".into());
+        let pipeline = commands.len() as u32;
+        let transaction = usual("script-multi", "MULTI, 1000 SET, EXEC by one client");
+        let transaction = Workload { clients: 1, pipeline, ..transaction };
+        let transaction = Job::commands(transaction, keys, commands);
+        SCRIPTS.map(script).into_iter().chain([transaction]).collect()
+    }
 }
 
 const YCSB: &[(Ycsb, char, u32, &str)] = &[
@@ -273,6 +482,18 @@ mod tests {
         assert_eq!(ids[0], "throughput-0 throughput-30 throughput-70 throughput-100");
         assert_eq!(ids[1], "latency-0 latency-30 latency-70 latency-100");
         assert_eq!(ids[2..4], ["small-0 small-100", "ycsb-a"]);
+        assert!(ids.contains(&"type-hset type-hget".into()), "{ids:?}");
         assert_eq!(groups.iter().map(Vec::len).sum::<usize>(), jobs.len());
+    }
+
+    #[test]
+    fn every_type_is_written_given_a_ttl_and_deleted() {
+        for kind in ["string", "hash", "list", "set", "zset", "stream", "bitmap", "hll"] {
+            let key = format!(" {kind}:__key__");
+            let of_kind = |command: &str| {
+                TYPES.lines().any(|line| line.starts_with(&(command.to_owned() + &key)))
+            };
+            assert!(of_kind("EXPIRE") && (of_kind("DEL") || of_kind("UNLINK")), "{kind}");
+        }
     }
 }

@@ -4,12 +4,11 @@
 //! as many records as share it. The same record by the other methods is next to it. Each figure
 //! is the median of some rounds, with the lowest and the highest.
 
-use super::error::DeviceError;
 use super::medium::Medium;
 use super::method::Method;
 use super::pattern::Operation;
 use super::target::{self, Buffer, Refusal, Target};
-use crate::results::{AppendCost, DeviceCosts};
+use crate::results::{AppendCost, DeviceCosts, FileError};
 use crate::stats::Summary;
 use pmem::{LINE, Partition};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -34,7 +33,7 @@ const SIZE: u64 = 64 << 20;
 const LINES: u64 = 64;
 
 /// Returns the costs of steps on a medium; those that were found, if `stop` is set meanwhile.
-pub(crate) fn measure(medium: &Medium, stop: &AtomicBool) -> Result<DeviceCosts, DeviceError> {
+pub(crate) fn measure(medium: &Medium, stop: &AtomicBool) -> Result<DeviceCosts, FileError> {
     let mut costs = DeviceCosts { clock_ns: Some(clock()), ..DeviceCosts::default() };
     if let Some(partition) = target::map(medium, Method::Clwb, SIZE)?.into_partitions(1).pop() {
         let mut log = Log::new(partition);
@@ -56,7 +55,7 @@ pub(crate) fn measure(medium: &Medium, stop: &AtomicBool) -> Result<DeviceCosts,
             if stop.load(Relaxed) {
                 return Ok(costs);
             }
-            let failed = DeviceError::of(&medium.dir, "append to a log");
+            let failed = FileError::step(&medium.dir, "append to a log");
             let found = append(&mut target, method, batch).map_err(failed)?;
             costs.appends.push(found);
         }

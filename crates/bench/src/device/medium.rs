@@ -4,9 +4,9 @@
 //! Everything else is DRAM that emulates it as long as instructions write to it, whatever file
 //! system it is; and a file system that lives in memory keeps nothing at all over a power loss.
 
-use super::error::DeviceError;
 use super::method::Method;
 use crate::machine;
+use crate::results::FileError;
 use pmem::{Domain, DomainRequest, MapError, MapOptions, Region};
 use std::path::{Path, PathBuf};
 
@@ -26,13 +26,13 @@ pub(crate) struct Medium {
 
 impl Medium {
     /// Finds out. Leaves nothing.
-    pub(crate) fn of(dir: &Path) -> Result<Medium, DeviceError> {
-        let failed = |step| DeviceError::of(dir, step);
+    pub(crate) fn of(dir: &Path) -> Result<Medium, FileError> {
+        let failed = |step| FileError::step(dir, step);
         let metadata = std::fs::metadata(dir).map_err(failed("look at the directory"))?;
         if !metadata.is_dir() {
-            return Err(DeviceError::new(dir, "not a directory"));
+            return Err(FileError::of(dir)("not a directory"));
         }
-        let of_kind = DeviceError::of(dir, "ask for the file system");
+        let of_kind = FileError::step(dir, "ask for the file system");
         let kind = rustix::fs::statfs(dir).map_err(of_kind)?;
         #[allow(clippy::unnecessary_cast, reason = "the type differs between architectures")]
         let in_memory = matches!(kind.f_type as i64, TMPFS | RAMFS);
@@ -41,7 +41,7 @@ impl Medium {
         let persistent = match Region::open(file.path(), &options) {
             Ok(region) => Some(region.domain()),
             Err(MapError::NoMapSync { .. }) => None,
-            Err(cause) => return Err(DeviceError::new(dir, cause)),
+            Err(cause) => return Err(FileError::of(dir)(cause)),
         };
         Ok(Medium { dir: dir.to_owned(), persistent, in_memory })
     }

@@ -4,7 +4,6 @@ use super::method::Method;
 use super::pattern::COMPOSITE_READS;
 use crate::results::Pattern;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// The places of blocks, and how many of the operations are reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +29,8 @@ pub(crate) struct Options {
     pub(crate) dir: PathBuf,
     /// Bytes of the file.
     pub(crate) size: u64,
-    blocks: &'static [u64],
-    accesses: &'static [Access],
+    pub(crate) blocks: &'static [u64],
+    pub(crate) accesses: &'static [Access],
     /// Numbers of threads.
     pub(crate) threads: Vec<u32>,
     /// Seconds of each cell.
@@ -81,22 +80,6 @@ impl Options {
         }
     }
 
-    /// As much as fits into a time: everything, or a look, with cells that are shorter where they
-    /// have to be.
-    pub(crate) fn within(dir: PathBuf, time: Duration) -> Options {
-        let share = |options: &Options| time.as_secs_f64() / options.cells() as f64;
-        let all = Options::new(dir.clone());
-        let mut options = if share(&all) >= 0.1 { all } else { Options::quick(dir) };
-        // A part of the time goes to making files.
-        options.seconds = (share(&options) * 0.8).clamp(0.02, 2.0);
-        options
-    }
-
-    /// Returns how many cells there are, of all methods.
-    pub(crate) fn cells(&self) -> usize {
-        Method::ALL.into_iter().map(|method| self.cells_of(method).len()).sum()
-    }
-
     /// Returns the cells of a method: its file is made once for all of them.
     pub(crate) fn cells_of(&self, method: Method) -> Vec<Cell> {
         let mut cells = Vec::new();
@@ -132,15 +115,5 @@ mod tests {
         let cells = |method| options.cells_of(method).len();
         assert_eq!(cells(Method::Memcpy), 8 * 4 + 1);
         assert_eq!(cells(Method::Clwb), 6 * 4 + 1);
-        assert_eq!(options.cells(), 3 * 33 + 3 * 25);
-    }
-
-    #[test]
-    fn a_time_is_kept() {
-        for seconds in [5, 20, 90, 600] {
-            let options = Options::within("/tmp".into(), Duration::from_secs(seconds));
-            let takes = options.cells() as f64 * options.seconds;
-            assert!(takes <= seconds as f64 && options.seconds >= 0.02, "{seconds}: {takes}");
-        }
     }
 }

@@ -147,15 +147,6 @@ mod tests {
     }
 
     #[test]
-    fn a_sequential_stream_takes_every_block_once_in_order() {
-        let blocks = FILE / 4096;
-        let ops = take(Pattern::Sequential, 100, 4096, blocks as usize);
-        let follows = |pair: &[Operation]| (pair[0].offset + 4096) % FILE == pair[1].offset;
-        assert!(ops.windows(2).all(follows));
-        assert!(ops.iter().all(|op| !op.write));
-    }
-
-    #[test]
     fn mixes_have_their_shares() {
         let check = |pattern, reads, share: f64| {
             let ops = take(pattern, reads, 512, 20_000);

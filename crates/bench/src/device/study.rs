@@ -6,28 +6,22 @@
 
 use super::cell::{self, Measured, Plan};
 use super::costs;
-use super::error::DeviceError;
 use super::medium::Medium;
 use super::method::Method;
 use super::options::{Cell, Options};
 use super::pattern::streams;
 use super::target::{self, Refusal, Target};
-use crate::results::{DeviceRow, DeviceStudy};
+use crate::results::{DeviceRow, DeviceStudy, FileError};
 use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Measures a medium. `progress` is told how many cells of how many are done. When `stop` is set,
-/// what has been measured is given back soon.
+/// Measures a medium. When `stop` is set, what has been measured is given back soon.
 ///
 /// # Errors
 /// The directory is none, has no space, or the medium failed. A method that is not possible is not
 /// an error but a row.
-pub(crate) fn study(
-    options: &Options,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<DeviceStudy, DeviceError> {
+pub(crate) fn study(options: &Options, stop: &AtomicBool) -> Result<DeviceStudy, FileError> {
     let medium = Medium::of(&options.dir)?;
     let mut study = DeviceStudy {
         dir: options.dir.display().to_string(),
@@ -44,7 +38,6 @@ pub(crate) fn study(
     };
     let clock = study.costs.as_ref().and_then(|costs| costs.clock_ns).unwrap_or(0.0);
     let timing = Timing { seconds: options.seconds, clock: clock.round() as u64 };
-    let all = options.cells() as u64;
     let partitions = options.threads.iter().copied().max().unwrap_or(1).max(1) as usize;
     for method in Method::ALL {
         let cells = options.cells_of(method);
@@ -57,7 +50,6 @@ pub(crate) fn study(
             Err(Refusal::NotHere(why)) => {
                 let refused = |cell| skipped(&medium, method, cell, why.clone());
                 study.rows.extend(cells.into_iter().map(refused));
-                progress(study.rows.len() as u64, all);
                 continue;
             }
         };
@@ -67,7 +59,6 @@ pub(crate) fn study(
                 break;
             }
             study.rows.push(row);
-            progress(study.rows.len() as u64, all);
         }
     }
     Ok(study)
@@ -89,7 +80,7 @@ fn measure(
     targets: &mut [Target],
     Timing { seconds, clock }: Timing,
     stop: &AtomicBool,
-) -> Result<DeviceRow, DeviceError> {
+) -> Result<DeviceRow, FileError> {
     let streams = streams(cell.access.pattern, cell.access.reads_percent, cell.block);
     let targets = &mut targets[..cell.threads.max(1) as usize];
     let plan = Plan { streams: &streams, seconds, seed: u64::from(cell.threads), clock };
@@ -100,7 +91,7 @@ fn measure(
             let why = format!("the device refuses blocks of {smallest} bytes: {error}");
             Ok(skipped(medium, method, cell, why))
         }
-        Err(cause) => Err(DeviceError::of(&medium.dir, "read or write")(cause)),
+        Err(cause) => Err(FileError::step(&medium.dir, "read or write")(cause)),
     }
 }
 
@@ -153,5 +144,29 @@ fn row(medium: &Medium, method: Method, cell: Cell, found: &Measured, seconds: f
         p99_999_ns: at(99.999),
         max_ns: nanos(found.histogram.highest()),
         ..empty(medium, method, cell)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_study_is_whole_and_leaves_nothing() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let options = Options { seconds: 0.01, ..Options::quick(dir.path().into()) };
+        let found = study(&options, &AtomicBool::new(false)).expect("measured");
+        assert_eq!(found.rows.len(), 3 * 10 + 3 * 7, "3 of 6 methods have reads of their own");
+        let bad =
+            found.rows.iter().find(|row| row.skipped.is_none() && row.bytes_per_second <= 0.0);
+        assert!(bad.is_none(), "{bad:?}");
+        assert!(found.rows.iter().all(|row| !(row.emulated && row.durable)));
+        assert!(found.costs.is_some_and(|costs| costs.fence_ns > 0.0));
+        let stopped = study(&options, &AtomicBool::new(true)).expect("what there is");
+        assert!(stopped.rows.is_empty());
+        assert_eq!(dir.path().read_dir().expect("a folder").count(), 0);
+        let nowhere = Options::quick(dir.path().join("nowhere"));
+        let error = study(&nowhere, &AtomicBool::new(false)).expect_err("no folder").to_string();
+        assert!(error.contains("No such file"), "{error}");
     }
 }

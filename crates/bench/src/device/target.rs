@@ -5,10 +5,10 @@
 //! never written has no place on a disk, and reading it would measure the file system's knowledge
 //! of that.
 
-use super::error::DeviceError;
 use super::medium::Medium;
 use super::method::Method;
 use super::pattern::Operation;
+use crate::results::FileError;
 use pmem::{DomainRequest, MapOptions, Partition, Region};
 use rustix::fs::OFlags;
 use std::fs::File;
@@ -35,11 +35,11 @@ pub(crate) enum Refusal {
     /// The method is not possible on this medium, for this reason.
     NotHere(String),
     /// Nothing is possible any more.
-    Failed(DeviceError),
+    Failed(FileError),
 }
 
-impl From<DeviceError> for Refusal {
-    fn from(error: DeviceError) -> Refusal {
+impl From<FileError> for Refusal {
+    fn from(error: FileError) -> Refusal {
         Refusal::Failed(error)
     }
 }
@@ -54,7 +54,7 @@ pub(crate) fn open(
     let free = free(medium)?;
     if free < size {
         let why = format!("the file of {size} bytes does not fit, {free} are free");
-        return Err(DeviceError::new(&medium.dir, why).into());
+        return Err(FileError::of(&medium.dir)(why).into());
     }
     match method {
         Method::Memcpy | Method::Clwb | Method::Nt | Method::Msync => {
@@ -73,25 +73,24 @@ pub(crate) fn open(
     }
 }
 
-fn free(medium: &Medium) -> Result<u64, DeviceError> {
-    let failed = DeviceError::of(&medium.dir, "ask for free space");
+fn free(medium: &Medium) -> Result<u64, FileError> {
+    let failed = FileError::step(&medium.dir, "ask for free space");
     let found = rustix::fs::statvfs(&medium.dir).map_err(failed)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// Returns a region over a file that has no name any more.
-pub(crate) fn map(medium: &Medium, method: Method, size: u64) -> Result<Region, DeviceError> {
+pub(crate) fn map(medium: &Medium, method: Method, size: u64) -> Result<Region, FileError> {
     let domain = match method {
         Method::Msync => DomainRequest::Msync,
         _ => DomainRequest::Clwb,
     };
     let file = tempfile::NamedTempFile::new_in(&medium.dir)
-        .map_err(DeviceError::of(&medium.dir, "create a file"))?;
+        .map_err(FileError::step(&medium.dir, "create a file"))?;
     let options = MapOptions { domain, emulate: true, ..MapOptions::new(size) };
-    let region = Region::open(file.path(), &options)
-        .map_err(|cause| DeviceError::new(&medium.dir, cause))?;
-    file.close().map_err(DeviceError::of(&medium.dir, "remove the file's name"))?;
-    region.grow(size).map_err(|cause| DeviceError::new(&medium.dir, cause))?;
+    let region = Region::open(file.path(), &options).map_err(FileError::of(&medium.dir))?;
+    file.close().map_err(FileError::step(&medium.dir, "remove the file's name"))?;
+    region.grow(size).map_err(FileError::of(&medium.dir))?;
     Ok(region)
 }
 
@@ -102,14 +101,14 @@ fn create(medium: &Medium, method: Method, size: u64) -> Result<File, Refusal> {
         return Err(Refusal::NotHere(reason.into()));
     }
     let file = tempfile::tempfile_in(&medium.dir)
-        .map_err(DeviceError::of(&medium.dir, "create a file"))?;
+        .map_err(FileError::step(&medium.dir, "create a file"))?;
     let filling = vec![0x5a; CHUNK];
     for at in (0..size).step_by(CHUNK) {
         let len = (size - at).min(CHUNK as u64) as usize;
         file.write_all_at(&filling[..len], at)
-            .map_err(DeviceError::of(&medium.dir, "fill the file"))?;
+            .map_err(FileError::step(&medium.dir, "fill the file"))?;
     }
-    file.sync_all().map_err(DeviceError::of(&medium.dir, "sync the file"))?;
+    file.sync_all().map_err(FileError::step(&medium.dir, "sync the file"))?;
     if method == Method::Direct
         && let Err(errno) = rustix::fs::fcntl_setfl(&file, OFlags::DIRECT)
     {

@@ -16,8 +16,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -36,8 +34,6 @@ pub(crate) struct Shared {
     /// No request is sent from then on.
     pub(crate) deadline: Option<Instant>,
     pub(crate) stop: Cell<bool>,
-    /// Operations of all threads, for whoever watches the run.
-    pub(crate) progress: Arc<AtomicU64>,
 }
 
 /// The measurements of one thread so far.
@@ -230,7 +226,7 @@ impl Client {
         let Record { classes, errors, pending, last, .. } = &mut *record;
         *last = now;
         let State { pending: outstanding, to_write, replies, last_error, .. } = &mut self.state;
-        let (mut operations, mut is_unasked) = (0, false);
+        let mut is_unasked = false;
         let fed = replies.feed(bytes, |reply| {
             let Some(request) = pending[self.number].pop_front() else {
                 is_unasked = true;
@@ -248,10 +244,8 @@ impl Client {
                 class.received += reply.bytes;
                 let keys = request.sent.keys;
                 class.count(keys, misses(keys, &reply), now.duration_since(request.since));
-                operations += 1;
             }
         });
-        shared.progress.fetch_add(operations, Ordering::Relaxed);
         fed.map_err(|why| shared.target.failed(&why))?;
         if is_unasked {
             return Err(shared.target.failed("a reply came that nobody asked for"));

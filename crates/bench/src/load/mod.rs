@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Each thread has a runtime and its connections, and shares nothing with other threads while it
-//! works but a counter for the progress line. All connections are made before the clock starts.
+//! works. All connections are made before the clock starts.
 
 mod client;
 mod clock;
@@ -30,8 +30,7 @@ pub use workload::Ycsb;
 
 use crate::histogram::Histogram;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use target::Target;
@@ -95,8 +94,7 @@ pub(crate) fn run_with_grace(
     options.check()?;
     let target = &Target::new(options)?;
     let workload = &Workload::new(options)?;
-    let (failed, progress) = (AtomicBool::new(false), Arc::new(AtomicU64::new(0)));
-    let run = Run { options, target, workload, cancel, grace, failed, progress };
+    let run = Run { options, target, workload, cancel, grace, failed: AtomicBool::new(false) };
     thread::scope(|scope| {
         let (ready, mut readiness) = mpsc::unbounded_channel();
         let mut threads = Vec::new();
@@ -107,9 +105,7 @@ pub(crate) fn run_with_grace(
             threads.push(scope.spawn(move || run.work(at, &ready, started)));
             starts.push(start);
         }
-        let began = begin(&mut readiness, starts, &run)?;
-        let is_over = || threads.iter().all(|thread| thread.is_finished());
-        program::show_progress(options, &run.progress, began, is_over);
+        begin(&mut readiness, starts, &run)?;
         let parts = threads.into_iter().map(|thread| thread.join().ok().flatten());
         Ok(whole(parts.collect(), workload, cancel))
     })
@@ -120,7 +116,7 @@ fn begin(
     readiness: &mut mpsc::UnboundedReceiver<Result<(), Error>>,
     starts: Vec<oneshot::Sender<Instant>>,
     run: &Run<'_>,
-) -> Result<Instant, Error> {
+) -> Result<(), Error> {
     for _ in &starts {
         let ready = readiness.blocking_recv();
         let ready = ready.unwrap_or_else(|| Err(Error::Failed("a thread has ended".into())));
@@ -136,7 +132,7 @@ fn begin(
         // A thread that is gone by now is noticed when it is joined.
         let _ = start.send(began);
     }
-    Ok(began)
+    Ok(())
 }
 
 /// Puts together what the threads have measured.

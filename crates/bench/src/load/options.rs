@@ -103,9 +103,6 @@ pub struct Options {
     /// Write all figures to a file, as JSON
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub json_out_file: Option<PathBuf>,
-    /// No progress line (there is none anyway where standard error is not a terminal)
-    #[arg(short, long, help_heading = "Output")]
-    pub quiet: bool,
 }
 
 impl Default for Options {

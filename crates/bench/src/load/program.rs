@@ -5,20 +5,11 @@ use super::outcome::{Class, Ended, Kind, Outcome, per_second};
 use super::{Error, run};
 use crate::Verdict;
 use crate::table::Table;
-use indicatif::ProgressBar;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
-/// How often the line of progress is written again.
-const EACH: Duration = Duration::from_millis(250);
-
-/// How soon the end of a run is noticed while there is one.
-const LOOK: Duration = Duration::from_millis(5);
+use std::sync::atomic::AtomicBool;
 
 /// The content of the JSON file.
 #[derive(Debug, Serialize)]
@@ -137,34 +128,12 @@ fn remarks(outcome: &Outcome) -> Vec<String> {
     lines
 }
 
-/// Shows how far a run is, on a terminal only, until it is over.
-pub(crate) fn show_progress(
-    options: &Options,
-    progress: &AtomicU64,
-    began: Instant,
-    is_over: impl Fn() -> bool,
-) {
-    let bar = if options.quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-    let (mut last, mut shown) = (0, Instant::now());
-    while !bar.is_hidden() && !is_over() {
-        if shown.elapsed() >= EACH {
-            let operations = progress.load(Ordering::Relaxed);
-            let rate = (operations - last) as f64 / shown.elapsed().as_secs_f64();
-            let seconds = began.elapsed().as_secs_f64();
-            bar.set_message(format!("{seconds:.0} s  {operations} operations, {rate:.0} a second"));
-            bar.tick();
-            (last, shown) = (operations, Instant::now());
-        }
-        thread::sleep(LOOK);
-    }
-    bar.finish_and_clear();
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::load::Generator;
     use std::collections::BTreeMap;
+    use std::time::Duration;
 
     #[test]
     fn a_run_of_no_time_has_no_rates() {

@@ -12,8 +12,7 @@ use crate::histogram::Histogram;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
@@ -37,7 +36,6 @@ pub(crate) struct Run<'a> {
     pub(crate) grace: Duration,
     /// Set by a thread that failed: the others end too.
     pub(crate) failed: AtomicBool,
-    pub(crate) progress: Arc<AtomicU64>,
 }
 
 /// What a thread has measured.
@@ -119,7 +117,6 @@ impl Run<'_> {
             pipeline: self.options.pipeline,
             deadline,
             stop: Cell::new(false),
-            progress: Arc::clone(&self.progress),
         });
         let clients = self.clients(thread, streams, &shared, began);
         // The whole thread sleeps, so that none of its connections can begin before the others'

@@ -3,9 +3,8 @@
 //! The same data make the picture ([`lines`](super::lines)) and the table next to it, so that
 //! neither says what the other does not.
 
-use crate::table::escape;
+use crate::table::{Table, escape};
 use crate::units::Unit;
-use std::fmt::Write;
 
 /// A chart of lines.
 #[derive(Clone, Debug)]
@@ -107,28 +106,17 @@ impl Chart {
     }
 
     /// Returns the table next to the picture.
-    pub(crate) fn table(&self) -> String {
-        let mut html = String::from("<div class=\"scroll\"><table><thead><tr><th scope=\"col\">");
-        html.push_str(&escape(&self.x.title));
-        for (_, place) in &self.x.places {
-            let _ = write!(html, "</th><th scope=\"col\">{}", escape(place));
-        }
-        html.push_str("</th></tr></thead><tbody>\n");
+    pub(crate) fn table(&self) -> Table {
+        let places = self.x.places.iter().map(|(_, label)| label);
+        let mut table = Table::new([&self.x.title].into_iter().chain(places));
         for series in &self.series {
-            let name = escape(&series.label());
-            let _ = write!(
-                html,
-                "<tr><th scope=\"row\"><span class=\"key k{}\"></span>{name}</th>",
-                series.style % 10
-            );
-            for (place, _) in &self.x.places {
+            let figure = |(place, _): &(f64, String)| {
                 let point = series.points.iter().find(|point| point.x == *place);
-                let figure = point.map_or("–".into(), |point| self.figure(point));
-                let _ = write!(html, "<td>{}</td>", escape(&figure));
-            }
-            html.push_str("</tr>\n");
+                point.map_or("–".into(), |point| self.figure(point))
+            };
+            let figures = self.x.places.iter().map(figure);
+            table.add([series.label()].into_iter().chain(figures).collect());
         }
-        html.push_str("</tbody></table></div>");
-        html
+        table
     }
 }

@@ -22,11 +22,17 @@ const PERCENTILES: [Percentile; 6] = [
 
 /// Returns all charts of servers that there are figures for.
 pub(crate) fn charts(results: &Results) -> Vec<Chart> {
-    let mut charts = vec![throughput(results), cpu(results), written(results), latency(results)];
+    let mut charts: Vec<Chart> =
+        BY_WRITES.into_iter().map(|chart| by_writes(results, chart)).collect();
     let mut of_one_client = of_kind(results, WorkloadKind::Latency);
     of_one_client.sort_by_key(|workload| std::cmp::Reverse(workload.writes_percent));
     charts.extend(of_one_client.iter().map(|workload| percentiles(results, workload)));
-    charts.extend([first_answer(results), full_rate(results)]);
+    let text = "From exec to the first GET that is answered with its value, after kill -9 under load (a system that came \
+                back empty has no point)";
+    charts.push(by_size(results, "recovery", "Recovery time", text, |row| row.first_get_seconds));
+    let text = "From exec until the rate from before the kill is reached again, to 90 %";
+    let title = "Time to full throughput";
+    charts.push(by_size(results, "full-rate", title, text, |row| row.full_rate_seconds));
     for (kind, id, title) in [
         (WorkloadKind::Small, "small", "Small values"),
         (WorkloadKind::Ycsb, "ycsb", "YCSB mixes"),
@@ -63,20 +69,6 @@ fn by_system(
     results.systems.iter().enumerate().map(series).collect()
 }
 
-/// Returns a figure over the share of writes.
-fn by_writes(
-    results: &Results,
-    kind: WorkloadKind,
-    figure: impl Fn(&str, &str) -> Option<Summary>,
-) -> (Steps, Vec<Series>) {
-    let mut workloads = of_kind(results, kind);
-    workloads.sort_by_key(|workload| workload.writes_percent);
-    let place = |w: &&Workload| (f64::from(w.writes_percent), format!("{} %", w.writes_percent));
-    let places: Vec<_> = workloads.iter().map(place).collect();
-    let series = by_system(results, &places, |system, n| figure(&workloads[n].id, system));
-    (Steps { title: "share of writes".into(), places, log: false, ordered: true }, series)
-}
-
 /// Returns the parameters of a kind of load, for a caption.
 fn parameters(results: &Results, kind: WorkloadKind) -> String {
     of_kind(results, kind).first().map_or_else(String::new, |w| {
@@ -90,77 +82,85 @@ fn parameters(results: &Results, kind: WorkloadKind) -> String {
     })
 }
 
-fn throughput(results: &Results) -> Chart {
-    let (x, series) = by_writes(results, WorkloadKind::Throughput, |workload, system| {
-        results.summary(workload, system, Metric::Rate)
-    });
-    Chart {
-        id: "throughput".into(),
-        title: "Throughput by share of writes".into(),
-        description: format!(
-            "Operations per second of each system; higher is better. {} Medians of all rounds, whiskers from the \
-             lowest to the highest.",
-            parameters(results, WorkloadKind::Throughput)
-        ),
-        y_title: "operations per second".into(),
+/// A chart of a figure over the share of writes.
+struct ByWrites {
+    id: &'static str,
+    title: &'static str,
+    /// The parameters of the load follow it.
+    description: &'static str,
+    kind: WorkloadKind,
+    y_title: &'static str,
+    unit: Unit,
+    log: bool,
+    /// Of a workload and a system.
+    figure: fn(&Results, &str, &str) -> Option<Summary>,
+}
+
+const BY_WRITES: [ByWrites; 4] = [
+    ByWrites {
+        id: "throughput",
+        title: "Throughput by share of writes",
+        description: "Operations per second of each system; higher is better. Medians of all rounds, whiskers from the \
+                      lowest to the highest.",
+        kind: WorkloadKind::Throughput,
+        y_title: "operations per second",
         unit: Unit::Rate,
         log: false,
-        x,
-        series,
-    }
-}
-
-fn cpu(results: &Results) -> Chart {
-    let (x, series) = by_writes(results, WorkloadKind::Throughput, |workload, system| {
-        Some(results.summary(workload, system, Metric::ServerCpu)?.times(1e-6))
-    });
-    Chart {
-        id: "cpu".into(),
-        title: "CPU time of the server by share of writes".into(),
-        description: "User and system time of the server for each operation of the same runs; lower is better. It \
-                      tells more than the rate where the generator is the slower side."
-            .into(),
-        y_title: "CPU time per operation".into(),
+        figure: |results, workload, system| results.summary(workload, system, Metric::Rate),
+    },
+    ByWrites {
+        id: "cpu",
+        title: "CPU time of the server by share of writes",
+        description: "User and system time of the server for each operation of the same runs; lower is better. It tells \
+                      more than the rate where the generator is the slower side.",
+        kind: WorkloadKind::Throughput,
+        y_title: "CPU time per operation",
         unit: Unit::Seconds,
         log: false,
-        x,
-        series,
-    }
-}
-
-fn written(results: &Results) -> Chart {
-    let (x, series) = by_writes(results, WorkloadKind::Throughput, |workload, system| {
-        results.written(workload, system)
-    });
-    Chart {
-        id: "written".into(),
-        title: "Bytes written to the disk by share of writes".into(),
+        figure: |results, workload, system| {
+            Some(results.summary(workload, system, Metric::ServerCpu)?.times(1e-6))
+        },
+    },
+    ByWrites {
+        id: "written",
+        title: "Bytes written to the disk by share of writes",
         description: "Bytes in whole pages that the kernel was given for the disk, for each operation of the same runs; \
-                      lower is better. A journal's part has what it writes to the pool until nothing is left."
-            .into(),
-        y_title: "bytes per operation".into(),
+                      lower is better. A journal's part has what it writes to the pool until nothing is left.",
+        kind: WorkloadKind::Throughput,
+        y_title: "bytes per operation",
         unit: Unit::Bytes,
         log: false,
-        x,
-        series,
-    }
-}
-
-fn latency(results: &Results) -> Chart {
-    let (x, series) = by_writes(results, WorkloadKind::Latency, |workload, system| {
-        Some(results.summary(workload, system, Metric::Mean)?.times(1e-6))
-    });
-    Chart {
-        id: "latency".into(),
-        title: "Latency by share of writes".into(),
-        description: format!(
-            "Mean time to the reply for one client that waits for each; lower is better. {}",
-            parameters(results, WorkloadKind::Latency)
-        ),
-        y_title: "mean latency".into(),
+        figure: Results::written,
+    },
+    ByWrites {
+        id: "latency",
+        title: "Latency by share of writes",
+        description: "Mean time to the reply for one client that waits for each; lower is better.",
+        kind: WorkloadKind::Latency,
+        y_title: "mean latency",
         unit: Unit::Seconds,
         log: true,
-        x,
+        figure: |results, workload, system| {
+            Some(results.summary(workload, system, Metric::Mean)?.times(1e-6))
+        },
+    },
+];
+
+fn by_writes(results: &Results, chart: ByWrites) -> Chart {
+    let ByWrites { id, title, description, kind, y_title, unit, log, figure } = chart;
+    let mut workloads = of_kind(results, kind);
+    workloads.sort_by_key(|workload| workload.writes_percent);
+    let place = |w: &&Workload| (f64::from(w.writes_percent), format!("{} %", w.writes_percent));
+    let places: Vec<_> = workloads.iter().map(place).collect();
+    let series = by_system(results, &places, |system, n| figure(results, &workloads[n].id, system));
+    Chart {
+        id: id.into(),
+        title: title.into(),
+        description: format!("{description} {}", parameters(results, kind)),
+        x: Steps { title: "share of writes".into(), places, log: false, ordered: true },
+        y_title: y_title.into(),
+        unit,
+        log,
         series,
     }
 }
@@ -186,8 +186,14 @@ fn percentiles(results: &Results, workload: &Workload) -> Chart {
     }
 }
 
-/// Returns a figure over the size of the data.
-fn by_size(results: &Results, figure: impl Fn(&Recovery) -> Option<f64>) -> (Steps, Vec<Series>) {
+/// Returns a chart of a time over the size of the data.
+fn by_size(
+    results: &Results,
+    id: &str,
+    title: &str,
+    description: &str,
+    figure: impl Fn(&Recovery) -> Option<f64>,
+) -> Chart {
     let sizes = results.recovered_sizes();
     let places: Vec<_> = sizes.iter().map(|size| (*size as f64, amount(*size))).collect();
     let series = by_system(results, &places, |system, n| {
@@ -195,35 +201,14 @@ fn by_size(results: &Results, figure: impl Fn(&Recovery) -> Option<f64>) -> (Ste
         let rows = rows.filter(|row| row.system == system && row.target_bytes == sizes[n]);
         Summary::of(&rows.filter_map(&figure).collect::<Vec<_>>())
     });
-    (Steps { title: "keys and values".into(), places, log: true, ordered: true }, series)
-}
-
-fn first_answer(results: &Results) -> Chart {
-    let (x, series) = by_size(results, |row| row.first_get_seconds);
     Chart {
-        id: "recovery".into(),
-        title: "Recovery time by size of the data".into(),
-        description: "From exec to the first GET that is answered with its value, after kill -9 under load; lower is \
-                      better. A system that came back empty has no point."
-            .into(),
-        y_title: "time to the first answer".into(),
+        id: id.into(),
+        title: format!("{title} by size of the data"),
+        description: format!("{description}; lower is better."),
+        x: Steps { title: "keys and values".into(), places, log: true, ordered: true },
+        y_title: title.to_lowercase(),
         unit: Unit::Seconds,
         log: true,
-        x,
-        series,
-    }
-}
-
-fn full_rate(results: &Results) -> Chart {
-    let (x, series) = by_size(results, |row| row.full_rate_seconds);
-    Chart {
-        id: "full-rate".into(),
-        title: "Time to full throughput by size of the data".into(),
-        description: "From exec until the rate from before the kill is reached again, to 90 %; lower is better.".into(),
-        y_title: "time to full throughput".into(),
-        unit: Unit::Seconds,
-        log: true,
-        x,
         series,
     }
 }

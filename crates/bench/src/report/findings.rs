@@ -1,9 +1,10 @@
 //! Who was faster: every comparison that the results allow, as a ratio that is above 1 where
 //! Perdura is better.
 //!
-//! Nothing is chosen here. A pool is compared with every other system; a log, or plain memory, with
-//! the peers that promise the same on the same medium; a journal also with our logs that do.
-//! What was lost comes from the same list as
+//! Nothing is chosen here. A pool is compared with every other system; a variant of it, on an
+//! emulated medium or with a read cache, also with the plain pool, and a read cache with the same
+//! medium without one. A log, or plain memory, is compared with the peers that promise the same on
+//! the same medium; a journal also with our logs that do. What was lost comes from the same list as
 //! what was won, and a ratio whose range is on both sides of 1 is neither.
 
 use super::ranges::written;
@@ -92,7 +93,9 @@ fn pairs(systems: &[System]) -> Vec<(usize, usize)> {
         for (t, theirs) in systems.iter().enumerate() {
             let is_peer = matches!(theirs.family, Family::Redis | Family::Peer);
             let fits = match ours.family {
-                Family::PerduraPmem => theirs.family != Family::PerduraPmem,
+                Family::PerduraPmem => {
+                    theirs.family != Family::PerduraPmem || is_variant(&ours.id, &theirs.id)
+                }
                 Family::PerduraJournal => {
                     (is_peer || theirs.family == Family::PerduraAof)
                         && theirs.durability == ours.durability
@@ -109,6 +112,12 @@ fn pairs(systems: &[System]) -> Vec<(usize, usize)> {
         }
     }
     pairs
+}
+
+/// Returns true if a pool is another one with something added: a medium, a read cache.
+fn is_variant(ours: &str, theirs: &str) -> bool {
+    let plain = ours.strip_suffix("-cache");
+    ours != theirs && (theirs == "perdura-pmem" || plain == Some(theirs))
 }
 
 fn compare(
@@ -192,6 +201,14 @@ mod tests {
         assert!(found.contains(&("perdura-aof-always", "redis-always")));
         assert!(!found.contains(&("perdura-aof-everysec", "redis-always")));
         assert!(!found.iter().any(|(ours, _)| ours.starts_with("redis")));
+    }
+
+    #[test]
+    fn a_cache_is_compared_with_the_same_pool_without_one() {
+        assert!(is_variant("perdura-pmem-cxl-cache", "perdura-pmem-cxl"));
+        assert!(is_variant("perdura-pmem-cxl-cache", "perdura-pmem"));
+        assert!(!is_variant("perdura-pmem", "perdura-pmem-cache"));
+        assert!(!is_variant("perdura-pmem-cxl", "perdura-pmem-optane"));
     }
 
     #[test]

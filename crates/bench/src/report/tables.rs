@@ -106,7 +106,7 @@ pub(crate) fn workloads(results: &Results) -> Table {
         let Workload { id, keys, distribution, clients, threads, pipeline, .. } = workload;
         let writes = format!("{} %", workload.writes_percent);
         let value = Unit::Bytes.show(workload.value_bytes as f64);
-        let rounds = super::page::rounds(results, Some(id));
+        let rounds = super::contents::rounds(results, Some(id));
         table.add(cells![
             id,
             writes,
@@ -122,13 +122,12 @@ pub(crate) fn workloads(results: &Results) -> Table {
     table
 }
 
-/// Returns durable writes by system: rate, CPU time and bytes for the disk of an operation, until
-/// everything is done that was deferred.
-pub(crate) fn durable(results: &Results) -> Table {
+/// Returns the loads of a kind by system: rate, CPU time and bytes for the disk of an operation,
+/// until everything is done that was deferred.
+pub(crate) fn commands(results: &Results, kind: WorkloadKind) -> Table {
     let head = ["load", "system", "a second", "CPU time of an operation", "bytes for the disk"];
     let mut table = Table::new(head);
-    let is_it = |workload: &&Workload| workload.kind == WorkloadKind::Durable;
-    for workload in results.workloads.iter().filter(is_it) {
+    for workload in results.workloads.iter().filter(|workload| workload.kind == kind) {
         for (n, system) in results.systems.iter().enumerate() {
             let of = |metric| results.summary(&workload.id, &system.id, metric);
             let (Some(rate), Some(cpu)) = (of(Metric::Rate), of(Metric::ServerCpu)) else {
@@ -140,6 +139,43 @@ pub(crate) fn durable(results: &Results) -> Table {
             let cpu = with_range(Unit::Seconds, &cpu.times(1e-6));
             table.add(vec![workload.title.clone(), name(results, n), rate, cpu, written]);
         }
+    }
+    table
+}
+
+/// Returns the bytes of memory that each system counts for a key. Loads over the same data in the
+/// same servers have one row.
+pub(crate) fn memory(results: &Results) -> Table {
+    let mut table = Table::new(["the data of", "system", "bytes of a key or element"]);
+    let mut before = Vec::new();
+    for workload in &results.workloads {
+        let of = |(n, system): (usize, &System)| {
+            let found = results.memory(workload, &system.id)?;
+            Some([name(results, n), with_range(Unit::Bytes, &found)])
+        };
+        let rows: Vec<_> = results.systems.iter().enumerate().filter_map(of).collect();
+        if rows != before {
+            let data = format!("{}, {} keys", workload.title, workload.keys);
+            for [system, bytes] in &rows {
+                table.add(cells![data, system, bytes]);
+            }
+        }
+        before = rows;
+    }
+    table
+}
+
+/// Returns every run, for servers that went on from round to round.
+pub(crate) fn rounds(results: &Results) -> Table {
+    let head = ["load", "system", "round", "a second", "p99.9", "slowest", "memory", "files"];
+    let mut table = Table::new(head);
+    let time = |us: f64| Unit::Seconds.show(us * 1e-6);
+    let bytes = |bytes: Option<u64>| bytes.map_or("–".into(), |b| Unit::Bytes.show(b as f64));
+    for run in &results.runs {
+        let mut row = cells![run.workload, run.system, run.round + 1, Unit::Rate.show(run.rate())];
+        row.extend([time(run.latency.p999), time(run.latency.max)]);
+        row.extend([bytes(run.used_bytes), bytes(run.stored_bytes)]);
+        table.add(row);
     }
     table
 }

@@ -25,6 +25,14 @@ impl FileError {
     pub(crate) fn of<E: ToString>(path: &Path) -> impl Fn(E) -> FileError + use<'_, E> {
         |why| FileError { path: path.to_owned(), why: why.to_string() }
     }
+
+    /// Makes one of a step that failed, as the kernel says.
+    pub(crate) fn step<'a, E: Into<io::Error>>(
+        path: &'a Path,
+        step: &'static str,
+    ) -> impl Fn(E) -> FileError + use<'a, E> {
+        move |cause| FileError::of(path)(format!("{step}: {}", cause.into()))
+    }
 }
 
 /// What every format has.
@@ -34,27 +42,12 @@ struct Head {
 }
 
 impl Results {
-    /// Returns whether [`Results::save`] can write there: found out before a measurement, not after
-    /// it.
-    ///
-    /// # Errors
-    /// It cannot: its folder is not there or takes no files, or it is a folder itself.
-    pub fn can_save(path: &Path) -> Result<(), FileError> {
-        if path.is_dir() {
-            return Err(FileError::of(path)("it is a directory"));
-        }
-        let folder = folder_of(path);
-        Builder::new().tempfile_in(folder).map(drop).map_err(|error| {
-            let (folder, why) = (folder.display(), error.kind());
-            FileError::of(path)(format!("no file can be made in {folder}: {why}"))
-        })
-    }
-
     /// Writes a file. Whoever reads it meanwhile sees the old one or the new one, never a part of
     /// it.
     pub fn save(&self, path: &Path) -> Result<(), FileError> {
         let text = serde_json::to_string_pretty(self).map_err(FileError::of(path))?;
-        let folder = folder_of(path);
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
+        let folder = folder.unwrap_or(Path::new("."));
         let write = || -> io::Result<()> {
             let readable = fs::Permissions::from_mode(0o644);
             let mut file = Builder::new().permissions(readable).tempfile_in(folder)?;
@@ -85,13 +78,6 @@ impl Results {
     }
 }
 
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,18 +101,6 @@ mod tests {
         fs::remove_file(&path).expect("removed");
         let error = Results::load(&path).expect_err("nothing").to_string();
         assert!(error.contains("No such file"), "{error}");
-    }
-
-    #[test]
-    fn a_place_that_takes_no_file_is_known_beforehand_and_not_made() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let below = folder.path().join("deep/results.json");
-        let error = Results::can_save(&below).expect_err("no folder").to_string();
-        assert!(error.contains("no file can be made in") && error.contains("deep:"), "{error}");
-        assert!(Results::can_save(folder.path()).is_err(), "a folder is no file");
-        assert!(Results::default().save(&below).is_err());
-        Results::can_save(&folder.path().join("results.json")).expect("it can");
-        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
     }
 
     /// The file that other parts of the tool are tested with.

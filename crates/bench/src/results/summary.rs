@@ -5,7 +5,7 @@
 //! from different minutes would show that minute. Nothing is computed from fewer figures than there
 //! are.
 
-use super::{Results, Run};
+use super::{Results, Run, Workload};
 use crate::stats::{Summary, ratio};
 use crate::units::amount;
 
@@ -68,6 +68,13 @@ impl Results {
     pub fn written(&self, workload: &str, system: &str) -> Option<Summary> {
         let runs = self.runs_of(workload, system);
         Summary::of(&runs.filter_map(Run::written).collect::<Vec<_>>())
+    }
+
+    /// Returns the bytes of memory that a system counted for each key of a workload; `None` where
+    /// nobody counted.
+    pub fn memory(&self, workload: &Workload, system: &str) -> Option<Summary> {
+        let each = |run: &Run| Some(run.data_bytes? as f64 / workload.keys as f64);
+        Summary::of(&self.runs_of(&workload.id, system).filter_map(each).collect::<Vec<_>>())
     }
 
     /// Returns a figure of one system divided by that of another, round by round; `None` when no
@@ -187,6 +194,9 @@ mod tests {
             generator_busy: 0.5,
             saturated: false,
             written_bytes: None,
+            data_bytes: None,
+            used_bytes: None,
+            stored_bytes: None,
         }
     }
 

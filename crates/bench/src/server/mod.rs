@@ -278,6 +278,11 @@ impl Server {
         Ok(self.info(section)?.get(name).and_then(|text| text.parse().ok()).unwrap_or(0))
     }
 
+    /// Returns memory that holds data, as the server counts it.
+    pub(crate) fn used_memory(&self) -> Result<u64, Failure> {
+        self.figure("memory", "used_memory")
+    }
+
     /// Sends `count` commands, made from their numbers, many to a round trip; none may be refused.
     pub(crate) fn send(&self, count: u64, make: impl Fn(u64) -> Cmd) -> Result<(), Failure> {
         let mut connection = self.connect()?;
@@ -318,25 +323,6 @@ impl Server {
         ticks(&self.proc("stat"), 11..13)
     }
 
-    /// Returns CPU time that its threads have used, to the nanosecond.
-    pub(crate) fn threads_cpu(&self) -> Duration {
-        let Some(child) = &self.child else { return Duration::ZERO };
-        let tasks = fs::read_dir(format!("/proc/{}/task", child.id()));
-        let used = |task: fs::DirEntry| {
-            let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
-            text.split(' ').next()?.parse::<u64>().ok()
-        };
-        Duration::from_nanos(tasks.into_iter().flatten().flatten().filter_map(used).sum())
-    }
-
-    /// Bytes of its process that no file holds.
-    pub(crate) fn anonymous(&self) -> u64 {
-        let text = self.proc("smaps_rollup");
-        let line = text.lines().find_map(|line| line.strip_prefix("Anonymous:"));
-        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kib.unwrap_or(0) * 1024
-    }
-
     /// Bytes that its directory takes on its medium.
     pub(crate) fn stored(&self) -> u64 {
         occupied(&self.data()) + self.journal.as_ref().map_or(0, |own| occupied(own.path()))
@@ -373,7 +359,7 @@ impl Server {
     }
 
     /// Returns the directory of its data.
-    pub(crate) fn data(&self) -> PathBuf {
+    fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
@@ -386,12 +372,12 @@ impl Server {
     }
 
     /// Returns its log.
-    pub(crate) fn log(&self) -> String {
+    fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
     /// Returns what it said last.
-    pub(crate) fn last_lines(&self) -> String {
+    fn last_lines(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
@@ -427,7 +413,7 @@ pub(crate) fn remove_orphans(place: &Path) {
 
 /// Returns a sum of fields of `/proc/PID/stat` that are in ticks, counted from the one after the
 /// name.
-pub(crate) fn ticks(stat: &str, fields: std::ops::Range<usize>) -> Duration {
+fn ticks(stat: &str, fields: std::ops::Range<usize>) -> Duration {
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let all: Vec<&str> = after_name.split_whitespace().collect();
     let sum: u64 =
@@ -450,7 +436,7 @@ fn occupied(folder: &Path) -> u64 {
 
 /// Returns a free port below those that the kernel gives to outgoing connections, so that it is
 /// still free for a restart.
-pub(crate) fn free_port() -> u16 {
+fn free_port() -> u16 {
     loop {
         let port = fastrand::u16(20_000..32_000);
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {

@@ -60,8 +60,7 @@ impl Comparison {
     /// Directories of servers that were not removed.
     pub(crate) fn left(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.out()).expect("the output").flatten();
-        let of_server = |path: &PathBuf| path.is_dir() && !path.ends_with("csv");
-        entries.map(|entry| entry.path()).filter(of_server).collect()
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
     }
 
     #[track_caller]

@@ -13,7 +13,6 @@ mod options;
 
 use kit::Comparison;
 use std::fs;
-use std::time::{Duration, Instant};
 
 #[test]
 fn a_small_comparison_is_whole() {
@@ -53,27 +52,50 @@ fn a_small_comparison_is_whole() {
 }
 
 #[test]
-fn a_limit_of_time_costs_rounds_and_no_system() {
-    let limit = ["--workloads", "small-0,latency-100", "--seconds", "0.2", "--time-limit", "25s"];
-    let systems = ["--systems", "perdura-volatile,redis-off", "--recovery", "1mb"];
-    let mut comparison = Comparison::with_rounds("1000", &[&limit[..], &systems].concat());
-    let began = Instant::now();
+fn types_scripts_and_strings_are_loads_like_others() {
+    let workloads =
+        "strings-set-32-16,types,type-zadd,type-zrank,type-lpush,script-get,script-multi";
+    let systems = "perdura-volatile,perdura-journal-everysec,redis-off";
+    let mut comparison = Comparison::new(&["--systems", systems, "--workloads", workloads]);
+    comparison.command.args(["--seconds", "0.2", "--recovery", "none"]);
     let text = comparison.check(0);
-    assert!(began.elapsed() < Duration::from_secs(90), "{text}");
     let results = comparison.results();
-    let rounds = |workload: &str, system: &str| results.runs_of(workload, system).count();
-    let found = rounds("small-0", "perdura-volatile");
-    assert!((1..1000).contains(&found), "{text}");
-    for workload in ["small-0", "latency-100"] {
-        for system in ["perdura-volatile", "redis-off"] {
-            assert_eq!(rounds(workload, system), found, "{workload} {system}: {text}");
+    assert_eq!(results.runs.len(), 7 * 3, "{text}");
+    assert!(results.runs.iter().all(|run| run.operations > 0 && run.errors == 0), "{text}");
+    for (load, has_data) in [("strings-set-32-16", true), ("type-zrank", true), ("types", false)] {
+        for run in results.runs_of(load, "perdura-volatile") {
+            assert_eq!(run.data_bytes.is_some_and(|bytes| bytes > 200 * 32), has_data, "{run:?}");
         }
     }
-    assert_eq!(results.recovery.len(), 2, "everything has its turn: {text}");
-    let cut = format!("rounds {} to 1000", found + 1);
-    assert!(results.skipped.iter().any(|skipped| skipped.what == cut), "{cut}: {text}");
     let page = fs::read_to_string(comparison.out().join("report.html")).expect("the report");
-    assert!(page.contains(&format!("<p>{found} of 1000 planned rounds")), "the page says it");
+    assert!(page.contains("Memory of a key"), "{text}");
+}
+
+#[test]
+fn a_server_that_is_kept_shows_what_grows() {
+    let arguments = ["--systems", "perdura-volatile", "--workloads", "types", "--same-server"];
+    let arguments = [&arguments[..], &["--seconds", "0.2", "--recovery", "none"]].concat();
+    let mut comparison = Comparison::with_rounds("3", &arguments);
+    let text = comparison.check(0);
+    let used: Vec<_> = comparison.results().runs.iter().map(|run| run.used_bytes).collect();
+    assert!(used.len() == 3 && used.iter().all(Option::is_some), "{text}");
+    let page = fs::read_to_string(comparison.out().join("report.html")).expect("the report");
+    assert!(page.contains("Round by round"), "{text}");
+}
+
+#[test]
+fn a_large_value_is_recovered_too() {
+    for of in ["hash", "sorted-set"] {
+        let systems = "perdura-pmem,perdura-aof-always,redis-always";
+        let arguments = ["--systems", systems, "--workloads", "none", "--recovery", "200kb"];
+        let more = ["--recovery-of", of, "--recovery-value", "24", "--seconds", "0.2"];
+        let mut comparison = Comparison::new(&[&arguments[..], &more].concat());
+        let text = comparison.check(0);
+        for row in &comparison.results().recovery {
+            assert!(row.first_get_seconds.is_some() && row.keys == 5120, "{row:?}");
+            assert_eq!((row.keys_checked, row.keys_lost, row.keys_wrong), (5120, 0, 0), "{text}");
+        }
+    }
 }
 
 #[test]

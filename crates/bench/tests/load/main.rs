@@ -20,7 +20,6 @@ fn small(port: u16) -> Options {
         requests: Some(Requests::Each(200)),
         key_maximum: 99,
         distinct_client_seed: true,
-        quiet: true,
         ..Options::default()
     }
 }

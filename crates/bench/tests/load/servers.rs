@@ -126,17 +126,3 @@ fn every_ycsb_workload_runs() {
         }
     }
 }
-
-#[test]
-fn both_backends_take_the_load() {
-    for launch in [Launch::perdura_emulated(), Launch::perdura_aof("always")] {
-        let server = launch.start();
-        let options = Options {
-            data_size: Size::fixed(4096),
-            pipeline: 6,
-            ratio: Ratio(3, 7),
-            ..small(server.port())
-        };
-        assert_eq!(whole(&options).totals.operations, 2000);
-    }
-}

@@ -6,14 +6,31 @@
 //! after a crash must lie between them: an older version or none is a loss, anything else was never
 //! written.
 
+use redis::{Cmd, cmd};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes at the head of a value: the key's number and the version.
 const HEAD: usize = 24;
 
+/// What a data set consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Of {
+    /// A string for each key.
+    Strings,
+    /// One hash, with a field for each key.
+    Hash,
+    /// One sorted set, with a member for each key, whose score is its version.
+    SortedSet,
+}
+
+/// The one key of a data set that is a hash or a sorted set.
+const WHOLE: &str = "data";
+
 /// The versions of a data set.
 #[derive(Debug)]
 pub(super) struct Ledger {
+    of: Of,
     acknowledged: Vec<AtomicU32>,
     sent: Vec<AtomicU32>,
     value_bytes: usize,
@@ -32,9 +49,9 @@ pub(super) struct Verdict {
 
 impl Ledger {
     /// This many keys, none of which was written yet.
-    pub(super) fn new(keys: u64, value_bytes: usize) -> Ledger {
+    pub(super) fn new(of: Of, keys: u64, value_bytes: usize) -> Ledger {
         let none = || (0..keys).map(|_| AtomicU32::new(0)).collect();
-        Ledger { acknowledged: none(), sent: none(), value_bytes: value_bytes.max(HEAD) }
+        Ledger { of, acknowledged: none(), sent: none(), value_bytes: value_bytes.max(HEAD) }
     }
 
     /// Returns how many keys there are.
@@ -47,8 +64,41 @@ impl Ledger {
         self.value_bytes
     }
 
+    /// Returns the command that writes a version of a key.
+    pub(super) fn set(&self, key: u64, version: u32, value: Vec<u8>) -> Cmd {
+        let (mut command, name) = (Cmd::new(), Ledger::key(key));
+        match self.of {
+            Of::Strings => command.arg("SET").arg(name).arg(value),
+            Of::Hash => command.arg("HSET").arg(WHOLE).arg(name).arg(value),
+            Of::SortedSet => command.arg("ZADD").arg(WHOLE).arg(version).arg(name),
+        };
+        command
+    }
+
+    /// Returns the command that reads a key.
+    pub(super) fn get(&self, key: u64) -> Cmd {
+        let mut command = match self.of {
+            Of::Strings => cmd("GET"),
+            Of::Hash => cmd("HGET").arg(WHOLE).clone(),
+            Of::SortedSet => cmd("ZSCORE").arg(WHOLE).clone(),
+        };
+        command.arg(Ledger::key(key));
+        command
+    }
+
+    /// Returns the command that reads some keys.
+    pub(super) fn get_all(&self, keys: Range<u64>) -> Cmd {
+        let mut command = match self.of {
+            Of::Strings => cmd("MGET"),
+            Of::Hash => cmd("HMGET").arg(WHOLE).clone(),
+            Of::SortedSet => cmd("ZMSCORE").arg(WHOLE).clone(),
+        };
+        command.arg(keys.map(Ledger::key).collect::<Vec<_>>());
+        command
+    }
+
     /// Returns the name of a key, counted from 0.
-    pub(super) fn key(number: u64) -> String {
+    fn key(number: u64) -> String {
         format!("key:{number:012}")
     }
 
@@ -77,7 +127,13 @@ impl Ledger {
             verdict.lost += u64::from(oldest > 0);
             return;
         };
-        match version(found).filter(|version| found == value(key, *version, self.value_bytes)) {
+        let found = match self.of {
+            Of::SortedSet => std::str::from_utf8(found).ok().and_then(|score| score.parse().ok()),
+            Of::Strings | Of::Hash => {
+                version(found).filter(|version| found == value(key, *version, self.value_bytes))
+            }
+        };
+        match found {
             Some(version) if version > newest || version == 0 => verdict.wrong += 1,
             Some(version) if version < oldest => verdict.lost += 1,
             Some(_) => {}
@@ -114,7 +170,7 @@ mod tests {
     /// Returns a server in memory that has been told versions 1 to 3 of ten keys, the last one
     /// without an answer.
     fn acknowledged_ledger() -> (Ledger, Vec<Option<Vec<u8>>>) {
-        let ledger = Ledger::new(10, 100);
+        let ledger = Ledger::new(Of::Strings, 10, 100);
         let mut has = vec![None; 10];
         for version in 1..=3 {
             for key in 0..10 {
@@ -169,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_was_never_acknowledged_may_be_missing() {
-        let ledger = Ledger::new(1, 100);
+        let ledger = Ledger::new(Of::Strings, 1, 100);
         ledger.next(0);
         assert_eq!(verdict(&ledger, &[None]), (1, 0, 0));
     }

@@ -56,7 +56,7 @@ fn write(
     let mut sent = Vec::new();
     for key in keys {
         let (version, value) = ledger.next(key);
-        pipe.cmd("SET").arg(Ledger::key(key)).arg(value).ignore();
+        pipe.add_command(ledger.set(key, version, value)).ignore();
         sent.push((key, version));
     }
     pipe.query::<()>(connection)?;
@@ -173,7 +173,7 @@ fn one_batch(connection: &mut Connection, ledger: &Ledger, random: &mut Rng) -> 
     let mut pipe = redis::pipe();
     for n in 0..PIPELINE {
         if n % 2 == 0 {
-            pipe.cmd("GET").arg(Ledger::key(random.u64(0..ledger.keys()))).ignore();
+            pipe.add_command(ledger.get(random.u64(0..ledger.keys()))).ignore();
         } else {
             let key = format!("warm:{}", random.u64(0..WARM_KEYS));
             pipe.cmd("SET").arg(key).arg(vec![b'w'; ledger.value_bytes()]).ignore();
@@ -193,11 +193,7 @@ pub(super) fn check(
     let mut first = 0;
     while first < ledger.keys() && !cancel.load(Ordering::Relaxed) {
         let last = (first + step).min(ledger.keys());
-        let mut get = redis::cmd("MGET");
-        for key in first..last {
-            get.arg(Ledger::key(key));
-        }
-        let found: Vec<Value> = get.query(connection)?;
+        let found: Vec<Value> = ledger.get_all(first..last).query(connection)?;
         for (key, value) in (first..last).zip(&found) {
             let value = match value {
                 Value::BulkString(bytes) => Some(bytes.as_slice()),

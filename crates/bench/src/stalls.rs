@@ -13,19 +13,20 @@ mod long;
 mod probes;
 mod scenarios;
 
-use super::Measurement;
-use super::bench::Bench;
-use super::common::{Common, Numbers, numbers};
-use super::print::{Raw, median};
-use super::systems::{self, Program, System};
-use crate::compare::options::{absolute, peer};
+use crate::Verdict;
+use crate::compare::options::{Programs, Variants};
+use crate::compare::systems::{Candidate, Catalogue, Ground};
 use crate::machine;
-use crate::server::{Failure, Server};
+use crate::results::Family;
+use crate::server::{Failure, Server, remove_orphans};
+use crate::stats::Summary;
 use crate::table::{Table, cells};
 use crate::units::parse_seconds;
 use long::Long;
 use probes::{Found, Group};
 use scenarios::{Act, Scenario};
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -42,15 +43,19 @@ const PROBES: [&str; 4] = ["PING", "GET elsewhere", "GET there", "echo"];
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = scenarios::help())]
 pub(crate) struct Options {
+    /// The directory for logs of servers and for the raw figures, stalls.tsv.
+    #[arg(long, value_name = "DIR", default_value = "target/stalls")]
+    out: PathBuf,
+    /// Systems, separated by commas, as `perdura-bench compare` names them. Peers without a log are
+    /// added.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "perdura-volatile")]
+    systems: Vec<String>,
     #[command(flatten)]
-    common: Common,
+    programs: Programs,
     /// Numbers of threads of Perdura, separated by commas.
-    #[arg(long, value_name = "NUMBERS", default_value = "1,2,8", value_parser = numbers)]
-    threads: Numbers,
-    /// Other servers that take redis-server's arguments, separated by commas.
-    #[arg(long, value_name = "NAME=PATH", value_delimiter = ',', env = "BENCH_PEERS")]
-    #[arg(value_parser = peer)]
-    peer: Vec<(String, PathBuf)>,
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,2,8")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Vec<u32>,
     /// Scenarios, separated by commas [default: all].
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     scenarios: Vec<String>,
@@ -74,10 +79,8 @@ pub(crate) struct Options {
 /// A system, as it is run.
 struct Subject {
     name: String,
-    system: &'static System,
-    /// Another program in the place of redis-server.
-    program: Option<PathBuf>,
-    threads: Option<u64>,
+    candidate: Candidate,
+    threads: Option<u32>,
 }
 
 /// The figures of one scenario.
@@ -88,81 +91,121 @@ struct Row {
     remark: String,
 }
 
-impl Measurement for Options {
-    const SYSTEMS: &[&str] = &["perdura volatile"];
-
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
-    fn check(&self, _: &[&System]) -> Result<(), String> {
-        scenarios::chosen(&self.scenarios).map(drop)
-    }
-
-    fn measure(&self, bench: &Bench<'_>, systems: &[&'static System]) -> Result<(), Failure> {
-        for (name, path) in &self.peer {
-            println!("{}", machine::version(name, path).text);
+/// Measures what the options ask for, until `cancel` is set.
+pub(crate) fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
+    let asked = options.subjects().and_then(|subjects| {
+        let scenarios = scenarios::chosen(&options.scenarios)?;
+        Ok((subjects, scenarios))
+    });
+    let (subjects, scenarios) = match asked {
+        Ok(asked) => asked,
+        Err(why) => {
+            eprintln!("perdura-bench: {why}");
+            return Verdict::Refused;
         }
-        let scenarios = scenarios::chosen(&self.scenarios).map_err(Failure::Generator)?;
-        let head = "system scenario probe count unanswered errors p50_us p99_us p99.9_us max_us commands command_ms remark";
-        let mut raw = self.common.raw("stalls", &head.split(' ').collect::<Vec<_>>())?;
-        let mut tables = Vec::new();
-        for subject in self.subjects(systems) {
-            let redis = subject.program.as_ref().unwrap_or(&bench.redis).clone();
-            let bench = Bench { redis, ..bench.clone() };
-            let mut rows = Vec::new();
-            let result: Result<(), Failure> = scenarios.iter().try_for_each(|scenario| {
-                bench.go_on()?;
-                let row = one(self, &bench, &subject, scenario)?;
-                eprintln!("{}: {}: longest {} ms", subject.name, scenario.name, row.longest());
-                row.keep(&subject, &mut raw)?;
-                rows.push(row);
-                Ok(())
-            });
-            print(self, &subject, &rows);
-            result?;
-            tables.push((subject.name, rows));
+    };
+    match options.measure(&subjects, &scenarios, cancel) {
+        Ok(()) => Verdict::Done,
+        Err(failure) => {
+            eprintln!("perdura-bench: {failure}");
+            Verdict::Partly
         }
-        print_all(&tables);
-        raw.finish();
-        Ok(())
     }
 }
 
 impl Options {
-    /// Returns each system with each number of threads, and the peers.
-    fn subjects(&self, systems: &[&'static System]) -> Vec<Subject> {
+    /// Returns each system, those of Perdura with each number of threads.
+    fn subjects(&self) -> Result<Vec<Subject>, String> {
+        let grounds = [
+            Ground { id: "disk", path: self.out.clone() },
+            Ground { id: "memory", path: "/dev/shm".into() },
+        ];
+        let mut catalogue = Catalogue::new(&self.programs, &Variants::default(), &grounds);
+        let peers = self.programs.peer.iter().map(|(name, _)| format!("{name}-off"));
+        catalogue.choose(&self.systems.iter().cloned().chain(peers).collect::<Vec<_>>())?;
         let mut subjects = Vec::new();
-        for system in systems {
-            let is_ours = system.program == Program::Perdura;
+        for candidate in catalogue.candidates {
+            let is_ours = !matches!(candidate.system.family, Family::Redis | Family::Peer);
             let threads =
-                if is_ours { self.threads.0.iter().map(Some).collect() } else { vec![None] };
+                if is_ours { self.threads.iter().copied().map(Some).collect() } else { vec![None] };
             subjects.extend(threads.into_iter().map(|threads| {
+                let title = &candidate.system.title;
                 let name = match threads {
-                    Some(threads) => format!("{}, --threads {threads}", system.name),
-                    None => system.name.to_owned(),
+                    Some(threads) => format!("{title}, --threads {threads}"),
+                    None => title.clone(),
                 };
-                Subject { name, system, program: None, threads: threads.copied() }
+                Subject { name, candidate: candidate.clone(), threads }
             }));
         }
-        let system = systems::named("redis none").expect("it is in the table");
-        subjects.extend(self.peer.iter().map(|(name, path)| {
-            let program = Some(absolute(path));
-            Subject { name: name.clone(), system, program, threads: None }
-        }));
-        subjects
+        Ok(subjects)
     }
+
+    fn measure(
+        &self,
+        subjects: &[Subject],
+        scenarios: &[&'static Scenario],
+        cancel: &AtomicBool,
+    ) -> Result<(), Failure> {
+        let path = self.out.join("stalls.tsv");
+        let unwritten = || Failure::of(path.display());
+        fs::create_dir_all(&self.out).map_err(unwritten())?;
+        [&self.out, &"/dev/shm".into()].into_iter().for_each(|place| remove_orphans(place));
+        let mut raw = File::create(&path).map_err(unwritten())?;
+        writeln!(raw, "{}", HEAD.replace(' ', "\t")).map_err(unwritten())?;
+        print_machine(subjects);
+        let mut tables = Vec::new();
+        for subject in subjects {
+            let mut rows = Vec::new();
+            let result: Result<(), Failure> = scenarios.iter().try_for_each(|scenario| {
+                let row = one(self, subject, scenario, cancel)?;
+                eprintln!("{}: {}: longest {} ms", subject.name, scenario.name, row.longest());
+                raw.write_all(row.raw(subject).as_bytes()).map_err(unwritten())?;
+                rows.push(row);
+                Ok(())
+            });
+            print(self, subject, &rows);
+            result?;
+            tables.push((subject.name.clone(), rows));
+        }
+        print_all(&tables);
+        println!("\nraw figures: {}", path.display());
+        Ok(())
+    }
+}
+
+/// The columns of the raw figures.
+const HEAD: &str = "system scenario probe count unanswered errors p50_us p99_us p99.9_us max_us commands command_ms remark";
+
+/// Prints what the figures must be read with.
+fn print_machine(subjects: &[Subject]) {
+    let here = machine::here();
+    println!("Command line: {}", here.command_line.join(" "));
+    println!("CPU: {}, {} cores; {}", here.cpu, here.cores, here.kernel);
+    let mut programs: Vec<_> = subjects.iter().map(|subject| &subject.candidate.program).collect();
+    programs.dedup();
+    for program in programs {
+        println!("{}: {}", program.display(), machine::version("", program).text);
+    }
+    let commit = here.commit.as_deref().unwrap_or("unknown");
+    println!("commit {commit}; load average before: {:.2}", here.load_before);
 }
 
 /// Runs a scenario with a server of its own.
 fn one(
     options: &Options,
-    bench: &Bench<'_>,
     subject: &Subject,
     scenario: &'static Scenario,
+    cancel: &AtomicBool,
 ) -> Result<Row, Failure> {
-    let threads = subject.threads.map(|threads| ["--threads".into(), threads.to_string()]);
-    let server = bench.start(subject.system, &[], threads.as_ref().map_or(&[], |t| t))?;
+    if cancel.load(Ordering::Relaxed) {
+        return Err(Failure::Cancelled);
+    }
+    let tool = std::env::current_exe().map_err(Failure::of("this program's own path"))?;
+    let mut launch = subject.candidate.launch(&tool, &[]);
+    if let Some(threads) = subject.threads {
+        launch.arguments.extend(["--threads".into(), threads.to_string()]);
+    }
+    let server = Server::start(launch, cancel)?;
     for (count, make) in scenario.data {
         server.send(count(options.members), |number| make(options.members, number))?;
     }
@@ -176,7 +219,7 @@ fn one(
         let stop = &stop;
         let probing = groups.each_ref().map(|group| scope.spawn(move || group.probe(stop)));
         thread::sleep(CONNECT);
-        let (times, remark) = disturb(options, bench, &server, scenario);
+        let (times, remark) = disturb(options, &server, scenario, cancel);
         stop.store(true, Ordering::Relaxed);
         let panicked = |_| Failure::Generator("a probe panicked".into());
         let found = probing.into_iter().map(|probe| probe.join().map_err(panicked)?);
@@ -220,9 +263,9 @@ fn groups(options: &Options, server: &Server, scenario: &Scenario) -> Result<[Gr
 /// Repeats the long command: how long each took, and what is to be said of it.
 fn disturb(
     options: &Options,
-    bench: &Bench<'_>,
     server: &Server,
     scenario: &Scenario,
+    cancel: &AtomicBool,
 ) -> (Vec<f64>, String) {
     let end = Instant::now() + Duration::from_secs_f64(options.seconds);
     let patience = Duration::from_secs_f64(options.patience);
@@ -230,7 +273,7 @@ fn disturb(
     let mut repeat = || {
         let mut long = Long::connect(server.port(), patience)?;
         for number in 0..scenario.times {
-            if bench.go_on().is_err() || number > 0 && Instant::now() >= end {
+            if cancel.load(Ordering::Relaxed) || number > 0 && Instant::now() >= end {
                 break;
             }
             let time = match scenario.act {
@@ -273,7 +316,7 @@ const PERCENTILES: [f64; 4] = [50.0, 99.0, 99.9, 100.0];
 
 impl Row {
     fn median(&self) -> String {
-        if self.times.is_empty() { String::new() } else { format!("{:.1}", median(&self.times)) }
+        Summary::of(&self.times).map_or(String::new(), |times| format!("{:.1}", times.median))
     }
 
     fn longest(&self) -> String {
@@ -292,16 +335,17 @@ impl Row {
         row
     }
 
-    /// Writes the raw figures.
-    fn keep(&self, subject: &Subject, raw: &mut Raw) -> Result<(), Failure> {
+    /// Returns the raw figures: a line for each probe.
+    fn raw(&self, subject: &Subject) -> String {
+        let mut text = String::new();
         for (probe, Found { latency, unanswered, errors }) in PROBES.iter().zip(&self.found) {
             let mut line = cells![subject.name, self.scenario.name, probe, latency.count()];
             line.extend(cells![unanswered, errors]);
             line.extend(PERCENTILES.map(|percent| latency.percentile(percent).to_string()));
             line.extend(cells![self.times.len(), self.median(), self.remark]);
-            raw.add(line)?;
+            text += &(line.join("\t") + "\n");
         }
-        Ok(())
+        text
     }
 }
 

@@ -281,10 +281,7 @@ pub(super) fn chosen(names: &[String]) -> Result<Vec<&'static Scenario>, String>
 pub(super) fn help() -> String {
     let line = |scenario: &Scenario| format!("\n  {:<20} {}", scenario.name, scenario.about);
     let all: String = SCENARIOS.iter().map(line).collect();
-    format!(
-        "Scenarios, with sizes that follow from --members:{all}\n
-Servers are not pinned: --server-core and --client-core have no effect."
-    )
+    format!("Scenarios, with sizes that follow from --members:{all}")
 }
 
 #[cfg(test)]
