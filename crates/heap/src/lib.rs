@@ -21,7 +21,7 @@
 //! pool          creating, opening, closing and shrinking a pool
 //! ```
 //!
-//! A module uses only those above it; `tests/it/modules.rs` fails otherwise.
+//! A module uses only those above it; `tests/tree/modules.rs` fails otherwise.
 //!
 //! This crate is the only writer of persistent words. It knows nothing of keys, types or time.
 
