@@ -18,7 +18,7 @@ const FOLDERS: [&str; 8] =
 /// Documents about earlier versions of the tree.
 const HISTORY: [&str; 2] = ["docs/results/", "docs/evidence/"];
 
-/// The text of a document, or the comments of a source file, each with its number of a line.
+/// The text of a document, or the comments of a source file, with the numbers of the lines.
 fn lines(file: &File) -> Vec<(usize, &str)> {
     let is_source = file.is("rs");
     let numbered = file.text.lines().enumerate().map(|(at, line)| (at + 1, line));
@@ -66,8 +66,8 @@ fn words_of_crates(files: &[File]) -> BTreeMap<String, BTreeSet<&str>> {
     words
 }
 
-/// The first part of a module path that its crate does not have; nothing if all exist, or if the
-/// name is no path through a crate of this workspace.
+/// Returns the first part of a module path that its crate does not have; `None` if all exist, or if
+/// the name is not a path through a crate of this workspace.
 fn missing_part<'a>(name: &'a str, words: &BTreeMap<String, BTreeSet<&str>>) -> Option<&'a str> {
     let name = name.split(['(', '<', '!', '{']).next()?.trim_end_matches("::");
     let mut parts = name.split("::");

@@ -1,4 +1,4 @@
-//! What reviewers would otherwise have to look for in every source file and every document.
+//! Checks that reviewers would otherwise have to make in every source file and every document.
 //!
 //! Each test reads the tree as it is and names every violation at once, so that one can work
 //! through the list.
@@ -19,13 +19,13 @@ const MAY_BE_UNSAFE: [&str; 4] =
 const MAY_HAVE_AN_UNSAFE_MODULE: (&str, &str) =
     ("crates/script/src/lib.rs", "crates/script/src/stack.rs");
 
-/// Lines of a source file before its tests.
+/// The maximum number of lines of a source file before its tests.
 const LONGEST_FILE: usize = 600;
 
-/// Lines of a function outside of tests.
+/// The maximum number of lines of a function outside of tests.
 const LONGEST_FUNCTION: usize = 70;
 
-/// Columns of a comment, its indentation included.
+/// The maximum number of columns of a comment, with its indentation.
 const WIDEST_COMMENT: usize = 100;
 
 pub(crate) struct File {
@@ -137,7 +137,7 @@ fn no_source_file_is_longer_than_a_reader_can_hold() {
     none(&format!("files of more than {LONGEST_FILE} lines before their tests"), long);
 }
 
-/// Every function with its first line and its length, as rustfmt lays it out: it ends at its own
+/// Returns every function's first line and length. By rustfmt's layout, it ends at its own
 /// indentation.
 fn functions<'a>(body: &[&'a str]) -> Vec<(&'a str, usize)> {
     let mut found = Vec::new();
@@ -264,8 +264,8 @@ fn paragraph(lines: &[&str]) -> usize {
     1 + lines[1..].iter().take_while(continues).count()
 }
 
-/// Source code whose comments are not wider than the limit, as far as words can be broken into
-/// lines.
+/// Returns source code whose comments are not wider than the limit, as far as words can be broken
+/// into lines.
 fn wrapped(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let mut result = String::new();
