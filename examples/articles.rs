@@ -1,7 +1,7 @@
-//! Hashes and sets inside a program: articles with tags, and what each tag leads to, in step with
-//! each other.
+//! Hashes and sets inside a program: articles with tags, and the articles of each tag, kept
+//! consistent.
 //!
-//! Each change of an article and of its tags is one transaction: whoever reads, also after a crash,
+//! Each change of an article and of its tags is one transaction: a reader, also after a crash,
 //! finds an article under exactly the tags that it has.
 //!
 //! ```text
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     tag(&store, "article:1", "recovery")?;
     tag(&store, "article:1", "recovery")?;
-    // A field that goes by itself; the article stays.
+    // A field that expires by itself; the article stays.
     store.hash_set("article:1", "editing", "ada")?;
     store.hash_expire("article:1", "editing", Duration::from_secs(600))?;
     drop(store);

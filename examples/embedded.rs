@@ -1,8 +1,8 @@
-//! Perdura inside a program: what it wrote is there after it was killed.
+//! Perdura inside a program: its data is there after the program was killed.
 //!
 //! The program starts itself again as a child, which opens a pool and writes until it is killed
-//! without warning (`kill -9`). Then the parent opens the same pool and shows what the child had
-//! been told is safe.
+//! without warning (`kill -9`). Then the parent opens the same pool and shows the data that was
+//! acknowledged to the child.
 //!
 //! ```text
 //! cargo run --example embedded
@@ -23,7 +23,7 @@ fn open(pool: &Path) -> Result<Perdura, perdura::OpenError> {
     Perdura::open(Options::new(pool).domain(DomainRequest::Process))
 }
 
-/// Moves money between two accounts, forever, and says after each transfer how many there were.
+/// Moves money between two accounts, forever, and prints the number of transfers after each.
 fn write_until_killed(pool: &Path) -> Result<(), Box<dyn Error>> {
     let store = open(pool)?;
     store.set("greeting", "hello")?;

@@ -1,8 +1,8 @@
-//! A job queue that loses no job: workers take jobs from a list, and a job that a killed program
-//! was working on goes back to it.
+//! A job queue that loses no job: workers take jobs from a list, and a job that was running when
+//! the program was killed goes back to it.
 //!
 //! The program starts itself again as a child, which works until it is killed without warning
-//! (`kill -9`). Then the parent opens the same pool, puts what was running back, and finishes.
+//! (`kill -9`). Then the parent opens the same pool, puts the running jobs back, and finishes all.
 //!
 //! ```text
 //! cargo run --example job_queue
@@ -35,8 +35,8 @@ fn enqueue(store: &Perdura) -> Result<(), perdura::Error> {
     Ok(())
 }
 
-/// Moves the next job from the list to the table of running ones, in one transaction; waits for one
-/// if there is none.
+/// Moves the next job from the list to the table of running ones, in one transaction. Waits for a
+/// job if there is none.
 fn take(store: &Perdura, worker: u64) -> Result<Option<u64>, perdura::Error> {
     store.transact_wait(WAITING, Duration::from_millis(100), |tx| {
         let Some(job) = tx.pop_front(WAITING)? else { return Ok(None) };
@@ -61,7 +61,7 @@ fn finish(store: &Perdura, job: u64) -> Result<(), perdura::Error> {
     })
 }
 
-/// Takes and finishes jobs until there are none, and reports each that is finished.
+/// Takes and finishes jobs until there are none, and reports each finished one.
 fn work(store: &Perdura, worker: u64) -> Result<(), perdura::Error> {
     while let Some(job) = take(store, worker)? {
         finish(store, job)?;

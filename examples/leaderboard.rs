@@ -1,5 +1,5 @@
-//! A leaderboard in a pool: players with their points, the rank of one of them, and who is near the
-//! top.
+//! A leaderboard in a pool: players with their points, the rank of one of them, and the players
+//! near the top.
 //!
 //! ```text
 //! cargo run --example leaderboard

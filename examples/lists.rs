@@ -1,5 +1,5 @@
-//! A queue of jobs in a pool: jobs are pushed at one end and taken from the other, and the one that
-//! is being worked on is in a second list. Both lists change in one transaction.
+//! A queue of jobs in a pool: jobs are pushed at one end and taken from the other, and a running
+//! job is in a second list. Both lists change in one transaction.
 //!
 //! ```text
 //! cargo run --example lists

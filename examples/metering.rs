@@ -1,5 +1,5 @@
-//! A rate limiter and a meter: a customer may make so much use of a service in a window of time,
-//! and what was used is billed, by the minute.
+//! A rate limiter and a meter: a customer may use a service a limited number of times in a window
+//! of time, and the use is billed by the minute.
 //!
 //! The program starts itself again as a child, which serves until it is killed without warning
 //! (`kill -9`). Then the parent opens the same pool: limits and bills agree.
@@ -26,7 +26,7 @@ fn open(pool: &Path) -> Result<Perdura, perdura::OpenError> {
     Perdura::open(Options::new(pool).domain(DomainRequest::Process))
 }
 
-/// What each customer used in each minute.
+/// The use of each customer in each minute.
 type Meter<'s, S = Perdura> = Table<'s, (String, u64), u64, S>;
 
 /// Admits a request and bills it, or refuses it: both the limit and the bill, or neither.
@@ -48,14 +48,14 @@ fn admit(store: &Perdura, customer: &str, minute: u64) -> Result<bool, perdura::
     })
 }
 
-/// Returns what a customer used from one minute to another.
+/// Returns a customer's use from one minute to another.
 fn bill(store: &Perdura, customer: &str, from: u64, to: u64) -> Result<u64, perdura::Error> {
     let meter: Meter<'_> = store.table("meter");
     let rows = meter.range((customer, from)..(customer, to));
     rows.map(|row| Ok(row?.1)).sum()
 }
 
-/// Takes requests of a hundred customers, forever, and reports each that is admitted.
+/// Takes requests of a hundred customers, forever, and reports each admitted one.
 fn serve_until_killed(pool: &Path) -> Result<(), Box<dyn Error>> {
     let store = open(pool)?;
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Places in a pool: how far apart they are, and which of them are near.
+//! Places in a pool: their distances, and which of them are near.
 //!
 //! ```text
 //! cargo run --example nearby

@@ -1,7 +1,7 @@
 //! A session store: tokens that expire, renewed by use, and all sessions of a user ended at once.
 //!
 //! The program starts itself again as a child, which serves until it is killed without warning
-//! (`kill -9`). Then the parent opens the same pool and finds the sessions that it had promised.
+//! (`kill -9`). Then the parent opens the same pool and finds the acknowledged sessions.
 //!
 //! ```text
 //! cargo run --example sessions
@@ -28,14 +28,14 @@ fn session(token: &str) -> String {
     format!("session:{token}")
 }
 
-/// Makes a session, and lists it with its user's, in one transaction.
+/// Creates a session, and lists it with its user's sessions, in one transaction.
 fn log_in(store: &Perdura, user: &str, token: &str) -> Result<(), perdura::Error> {
     store.transact(|tx| {
         let key = session(token);
         tx.hash_set(&key, "user", user)?;
         tx.hash_set(&key, "requests", "0")?;
         tx.expire(&key, TTL)?;
-        // A field for each session, which expires as that does.
+        // A field for each session, which expires with it.
         let sessions = format!("user:{user}");
         tx.hash_set(&sessions, token, "")?;
         tx.hash_expire(&sessions, token, TTL)?;
@@ -43,7 +43,7 @@ fn log_in(store: &Perdura, user: &str, token: &str) -> Result<(), perdura::Error
     })
 }
 
-/// Returns the user of a session, counts the request, and lets the session live on.
+/// Returns the user of a session, counts the request, and renews the session.
 fn use_session(store: &Perdura, token: &str) -> Result<Option<String>, perdura::Error> {
     store.transact(|tx| {
         let key = session(token);
@@ -56,7 +56,7 @@ fn use_session(store: &Perdura, token: &str) -> Result<Option<String>, perdura::
     })
 }
 
-/// Ends all sessions of a user; how many there were.
+/// Ends all sessions of a user. Returns their number.
 fn log_out_everywhere(store: &Perdura, user: &str) -> Result<usize, perdura::Error> {
     store.transact(|tx| {
         let sessions = format!("user:{user}");
@@ -69,7 +69,7 @@ fn log_out_everywhere(store: &Perdura, user: &str) -> Result<usize, perdura::Err
     })
 }
 
-/// Logs users in, forever, and reports each session that is stored.
+/// Logs users in, forever, and reports each stored session.
 fn serve_until_killed(pool: &Path) -> Result<(), Box<dyn Error>> {
     let store = open(pool)?;
     for n in 0.. {
@@ -117,7 +117,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("sessions of u3 after logging out everywhere: {left}");
 
-    // A session that nobody uses ends by itself.
+    // A session that nobody uses expires by itself.
     store.expire(session("t4"), Duration::from_millis(20))?;
     std::thread::sleep(Duration::from_millis(30));
     println!("t4 has expired: {}", use_session(&store, "t4")?.is_none());

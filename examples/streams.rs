@@ -1,7 +1,7 @@
-//! A log of measurements in a pool: each is an entry of a stream, the newest thousand are kept, and
-//! the last one is under a key of its own. Both change in one transaction. Two workers share
-//! the measurements out between them, as a group; what the one did not come to acknowledge the
-//! other takes over.
+//! A log of measurements in a pool: each is an entry of a stream, of which the newest thousand are
+//! kept, and the last one is under a key of its own. Both change in one transaction. Two workers
+//! share the measurements as a group; one takes over the entries that the other did not
+//! acknowledge.
 //!
 //! ```text
 //! cargo run --example streams
@@ -41,14 +41,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{}", words.join(" "));
     }
 
-    // A group that reads what is kept from its begin on.
+    // A group that reads the stream from its beginning.
     store.create_group("measured", "archive", StreamId::MIN)?;
     let mine = store.read_group("measured", "archive", "ada", 10)?.unwrap_or_default();
     let others = store.read_group("measured", "archive", "grace", 5)?.unwrap_or_default();
     let done =
         store.acknowledge("measured", "archive", mine.iter().take(7).map(|entry| entry.id))?;
     println!("ada was given {}, grace {}; {done} are done", mine.len(), others.len());
-    // Ada has ended: grace claims what is left, and here her own too, since it may be as old.
+    // Ada has ended: grace claims her pending entries, and here her own too, since the minimum idle
+    // time is zero.
     let claimed = store.claim("measured", "archive", "grace", Duration::ZERO, 100)?;
     println!("grace claims {}", claimed.unwrap_or_default().len());
     let pending = store.pending("measured", "archive", 100)?;

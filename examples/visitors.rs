@@ -1,5 +1,5 @@
-//! The visitors of a site in a pool: who came on which day, bit by bit, and how many different
-//! pages they asked for, about.
+//! The visitors of a site in a pool: who came on which day, as bits, and about how many different
+//! pages they asked for.
 //!
 //! A bitmap takes a bit for each user and a day; a HyperLogLog takes 12 KiB, however many pages
 //! there are.

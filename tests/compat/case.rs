@@ -5,7 +5,7 @@
 pub(crate) enum Outcome {
     Passed,
     Failed,
-    /// Left out by a tag, such as one for what an external server cannot have.
+    /// Excluded by a tag, for example because an external server cannot pass it.
     Ignored,
     /// It did not end.
     Hung,
@@ -19,7 +19,7 @@ pub(crate) struct Case {
     /// The suite's name for it; repeated names are counted: `name #2`.
     pub(crate) name: String,
     pub(crate) outcome: Outcome,
-    /// What it complained about.
+    /// The message of a failure.
     pub(crate) detail: String,
 }
 
@@ -29,7 +29,7 @@ impl Case {
     }
 }
 
-/// Reads what a run printed.
+/// Parses the output of a run.
 pub(crate) fn parse(log: &str) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     let mut lines = log.lines();
@@ -59,14 +59,14 @@ pub(crate) fn parse(log: &str) -> Vec<Case> {
         let name = if outcome == Outcome::BrokeOff { "(the rest of the unit)" } else { rest };
         cases.push(Case { name: counted(&cases, name), outcome, detail });
     }
-    // The list of what is at work follows the line that says that time is over.
+    // The list of running cases follows the line that reports a timeout.
     if let Some(hung) = cases.iter_mut().find(|case| case.outcome == Outcome::Hung) {
         hung.name = at_work.to_owned();
     }
     cases
 }
 
-/// The name, with a number where it was there before.
+/// Returns the name, with a number if it occurred before.
 fn counted(cases: &[Case], name: &str) -> String {
     let is_it = |case: &&Case| case.name == name || case.name.starts_with(&format!("{name} #"));
     match cases.iter().filter(is_it).count() {

@@ -1,4 +1,4 @@
-//! What is known beforehand: the cases that are left out, and the reasons of those that fail.
+//! What is known in advance: the cases that are left out, and the reasons of those that fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,13 +8,13 @@ use crate::suite::Setup;
 use crate::table::Failure;
 
 const LEFT_OUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/compat/left-out.tsv");
-/// Before a unit, in the list and on the command line: as a unit that starts its own servers.
+/// Before a unit's name, in the list and on the command line: the unit starts its own servers.
 pub(crate) const OWN: &str = "own:";
-/// In the place of a case: a reason for the whole unit.
+/// Instead of a case: a reason for the whole unit.
 const EVERY_CASE: &str = "every case";
 const REASONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../COMPAT.md");
 
-/// Cases that need a command that is not there yet: unit, name, that command.
+/// Cases that need a command that does not exist yet: unit, name, command.
 #[derive(Default)]
 pub(crate) struct LeftOut {
     names: BTreeMap<String, BTreeSet<String>>,
@@ -40,20 +40,20 @@ impl LeftOut {
         self.rows.retain(|row| unit_of(row) != unit);
     }
 
-    /// The names of a unit that starts its own servers: those of the unit, and those that need a
-    /// command only there, whose rows begin with `own:`.
+    /// The left-out cases of a unit that starts its own servers: those of the unit, and those whose
+    /// rows begin with `own:`, which need a command only there.
     pub(crate) fn of_starter(&self, unit: &str) -> BTreeSet<String> {
         let own = self.of(&format!("{OWN}{unit}"));
         self.of(unit).union(own).cloned().collect()
     }
 
-    /// The names of a unit.
+    /// The left-out cases of a unit.
     pub(crate) fn of(&self, unit: &str) -> &BTreeSet<String> {
         static NONE: BTreeSet<String> = BTreeSet::new();
         self.names.get(unit).unwrap_or(&NONE)
     }
 
-    /// Adds a case where redis-server said which command it was not allowed to run.
+    /// Adds a case in which redis-server was denied a command.
     pub(crate) fn add_if_denied(&mut self, unit: &str, case: &Case) {
         let quoted =
             case.detail.split_once("run the '").and_then(|(_, rest)| rest.split_once('\''));
@@ -64,14 +64,14 @@ impl LeftOut {
 
     /// Adds a case with the command that it needs.
     pub(crate) fn add(&mut self, unit: &str, name: &str, command: &str) {
-        // A name that is there several times is left out as a whole.
+        // All cases with the same name are left out.
         let name = name.split(" #").next().unwrap_or(name);
         if self.names.entry(unit.to_owned()).or_default().insert(name.to_owned()) {
             self.rows.push(format!("{unit}\t{name}\t{command}"));
         }
     }
 
-    /// Adds a case that fails with the one before it.
+    /// Adds a case that fails because of the one before it.
     pub(crate) fn add_like_last(&mut self, unit: &str, name: &str) {
         let last = self.rows.iter().rfind(|row| unit_of(row) == unit);
         let last = last.and_then(|row| row.rsplit('\t').next());
@@ -79,8 +79,8 @@ impl LeftOut {
         self.add(unit, name, &command);
     }
 
-    /// Leaves out a case that redis-server passes although it lacks what its name tells: a setting,
-    /// or a command that it refuses for another reason first.
+    /// Leaves out a case that redis-server passes although it lacks something in the case's name: a
+    /// setting, or a command that is refused for another reason first.
     pub(crate) fn needs_by_name(&mut self, unit: &str, name: &str) -> bool {
         let needs = match name {
             name if name.starts_with("CLUSTER RESET") => "cluster|reset",
@@ -128,7 +128,7 @@ impl Reasons {
         Ok(Reasons { rows: rows.collect() })
     }
 
-    /// Returns true if a failure has its reason there, or its unit has one for all of its cases.
+    /// Returns true if the table has a reason for a failure, or one for all cases of its unit.
     pub(crate) fn explain(&self, failure: &Failure) -> bool {
         let unit = failure.unit.strip_prefix(OWN).unwrap_or(&failure.unit);
         [failure.case.as_str(), EVERY_CASE]
@@ -136,7 +136,7 @@ impl Reasons {
             .any(|case| self.rows.contains(&(unit.to_owned(), (*case).to_owned())))
     }
 
-    /// The rows of some units that speak of one case.
+    /// The rows of some units about single cases.
     pub(crate) fn of_units(&self, units: &[&str]) -> impl Iterator<Item = (&str, &str)> {
         let is_meant =
             |row: &&(String, String)| units.contains(&row.0.as_str()) && row.1 != EVERY_CASE;

@@ -1,17 +1,16 @@
-//! Redis's own test suite, against both backends of Perdura and against the release of Redis that
-//! it belongs to.
+//! Redis's own test suite, against both backends of Perdura and against its own release of Redis.
 //!
-//! The suite is Debian's source package of the installed `redis-server`; nothing of it is stored
-//! here. Each unit runs against a fresh server, from outside, as its `--host` mode does, and then
-//! starts servers of its own, with the settings that its cases ask for. What counts are the cases
-//! that redis-server passes, without those that need a command which Perdura does not have yet
-//! (`left-out.tsv`, each with that command). Every other case that fails must stand in `COMPAT.md`,
-//! with its reason: one that does not, and a share of all units below 97 %, fail this program.
+//! The suite is in Debian's source package of the installed `redis-server`; nothing of it is stored
+//! here. Each unit runs against a fresh server, from outside, as in its `--host` mode, and then
+//! starts servers of its own, with the settings of its cases. The cases that redis-server passes
+//! count, without those that need a command which Perdura does not have yet (`left-out.tsv`, each
+//! with that command). Every other failing case must be in `COMPAT.md`, with its reason: a case
+//! that is not, or a share of all units below 97 %, fails this program.
 //!
-//! It is a program, so that it can end with a table: `make compat`, or a part of it by `make compat
-//! UNITS="set hash"`; `UNITS="own:set"` has the unit start its own servers. `COMPAT_RENEW=1` writes
-//! `left-out.tsv` again, or the rows of those units: it runs redis-server with those commands taken
-//! away, and writes down what no longer passes.
+//! This is a program, so that it can end with a table: `make compat`, or a part of it by `make
+//! compat UNITS="set hash"`; with `UNITS="own:set"` the unit starts its own servers.
+//! `COMPAT_RENEW=1` writes `left-out.tsv` again, or the rows of those units: it runs redis-server
+//! without those commands, and records the cases that no longer pass.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +30,7 @@ use suite::{Setup, Suite};
 use table::{Failure, Table, failures};
 use testkit::Launch;
 
-/// The units whose cases are about what Perdura has.
+/// The units about features of Perdura.
 const UNITS: [&str; 30] = [
     "unit/type/string",
     "unit/type/incr",
@@ -65,7 +64,7 @@ const UNITS: [&str; 30] = [
     "unit/introspection-2",
 ];
 
-/// Further units, which start servers of their own: nobody could start those for them.
+/// Further units, which can only run with servers of their own.
 const STARTERS: [&str; 36] = [
     "unit/acl",
     "unit/acl-v2",
@@ -105,21 +104,22 @@ const STARTERS: [&str; 36] = [
     "integration/redis-cli",
 ];
 
-/// The unit about TLS, which the suite then uses for all that it sends.
+/// The unit about TLS; in it the suite uses TLS for all connections.
 const TLS: &str = "unit/tls";
 
-/// The least share of the cases that redis-server passes.
+/// The minimum share of the cases that redis-server passes.
 const LEAST: f64 = 0.97;
 
-/// How often a unit is run to find what is left out.
+/// How often a unit is run to find the cases to leave out.
 const TRIES: usize = 5;
 
 const REFERENCE: &str = "redis-server";
 const BACKENDS: [&str; 2] = ["pmem", "aof"];
-/// Whose copy of the suite Perdura's servers are started from.
+/// The system whose copy of the suite starts Perdura's servers.
 const OWN_SYSTEM: &str = "perdura";
 
-/// What is not there yet, taken away from redis-server: whatever then fails needs one of these.
+/// The rights of redis-server without the commands that do not exist yet: cases that then fail need
+/// one of these.
 const TAKEN_AWAY: &str = "on nopass ~* &* +@all -sync -psync \
     -replicaof -slaveof -failover -cluster -debug +debug|sleep +debug|object +debug|set-active-expire \
     +debug|quicklist-packed-threshold +debug|jmap +debug|log +debug|protocol +debug|digest-value +debug|digest \
@@ -127,7 +127,7 @@ const TAKEN_AWAY: &str = "on nopass ~* &* +@all -sync -psync \
     +debug|change-repl-id +debug|stringmatch-len +debug|loadaof +debug|reload +debug|set-disable-deny-scripts";
 
 fn launch(system: &str) -> Launch {
-    // The cases about scripts that run long expect a PING to be refused meanwhile.
+    // The cases about long scripts expect that PING is refused meanwhile.
     let settings = ["--enable-debug-command", "yes", "--busy-reply-all", "yes"];
     match system {
         REFERENCE => Launch::redis(),
@@ -136,15 +136,15 @@ fn launch(system: &str) -> Launch {
     }
 }
 
-/// A unit, and how it is run.
+/// A unit, and the way in which it is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Run {
     unit: &'static str,
-    /// Whether it starts its own servers.
+    /// True if it starts its own servers.
     is_own: bool,
 }
 
-/// All runs, those that take long at the end.
+/// All runs, with the long ones at the end.
 fn all_runs() -> Vec<Run> {
     let run = |is_own| move |unit| Run { unit, is_own };
     let own = UNITS.into_iter().map(run(true));
@@ -156,7 +156,7 @@ fn all_runs() -> Vec<Run> {
         .collect()
 }
 
-/// The runs that the command line chooses by a part of their units' names.
+/// The runs whose units' names contain a word of the command line.
 fn chosen() -> Vec<Run> {
     let words: Vec<String> = env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let is_meant = |run: &Run| {
@@ -170,18 +170,18 @@ fn chosen() -> Vec<Run> {
     all_runs().into_iter().filter(|run| words.is_empty() || is_meant(run)).collect()
 }
 
-/// Runs redis-server without the commands that Perdura does not have, and writes down what fails
-/// for want of them.
+/// Runs redis-server without the commands that Perdura does not have, and records the cases that
+/// fail for lack of them.
 fn renew(suite: &Suite, runs: &[Run]) -> Result<(), Setup> {
     let mut left_out = LeftOut::read()?;
-    // Those that start servers cannot have commands taken away: their rows are written by hand.
+    // Servers started by a unit cannot be denied commands: those rows are written by hand.
     for unit in runs.iter().filter(|run| !run.is_own).map(|run| run.unit) {
         left_out.forget(unit);
         let whole = suite.run(unit, REFERENCE, launch(REFERENCE), &BTreeSet::new())?;
         let names = whole.iter().filter(|case| case.passed()).map(|case| case.name.as_str());
         let mut wanted: Vec<&str> = names.collect();
         wanted.retain(|name| !left_out.needs_by_name(unit, name));
-        // A case that fails may take others with it: it is left out, and they are tried again.
+        // A failing case may make others fail: it is left out, and they are tried again.
         for _ in 0..TRIES {
             let limited =
                 Launch::redis().args(["--user", "default"]).args(TAKEN_AWAY.split_whitespace());
@@ -197,8 +197,8 @@ fn renew(suite: &Suite, runs: &[Run]) -> Result<(), Setup> {
                 break;
             }
         }
-        // What fails with these and cannot be told from them, such as what follows a script that
-        // runs.
+        // Cases that fail together with these and cannot be told apart, such as those after a
+        // script that is still running.
         for name in wanted {
             left_out.add_like_last(unit, name);
         }
@@ -208,7 +208,7 @@ fn renew(suite: &Suite, runs: &[Run]) -> Result<(), Setup> {
     left_out.write(&all)
 }
 
-/// What is known of the cases beforehand.
+/// What is known about the cases in advance.
 struct Known {
     left_out: LeftOut,
     reasons: Reasons,
@@ -220,7 +220,7 @@ impl Known {
         failures.iter().filter(|failure| !self.reasons.explain(failure)).collect()
     }
 
-    /// Runs a backend once more where something failed without a reason: some cases are about time,
+    /// Runs a backend once more if something failed without a reason: some cases depend on time,
     /// and the machine may have been busy.
     fn reconcile(
         &self,
@@ -275,7 +275,7 @@ fn at_once<const N: usize>(
     })
 }
 
-/// Runs the units and prints what came of it; whether all is as it should be.
+/// Runs the units and prints the results. Returns true if all is as it should be.
 fn compare(suite: &Suite, runs: &[Run]) -> Result<bool, Setup> {
     let known = Known { left_out: LeftOut::read()?, reasons: Reasons::read()? };
     let mut table = Table::default();

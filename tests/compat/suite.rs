@@ -24,8 +24,7 @@ impl From<io::Error> for Setup {
     }
 }
 
-/// Lines of the suite that would lose a whole unit to one missing command, and what is there
-/// instead.
+/// Lines of the suite at which one missing command would end a whole unit, and their replacements.
 const LENIENT: [(&str, &str); 3] = [
     ("    r function flush\n", "    catch {r function flush}\n"),
     (
@@ -35,17 +34,17 @@ const LENIENT: [(&str, &str); 3] = [
     ("        r config set $param $val\n", "        catch {r config set $param $val}\n"),
 ];
 
-/// Lines of a unit that would lose the rest of it to the debugger of scripts, which is not there.
+/// Lines of a unit whose rest would be lost without the script debugger, which does not exist.
 const DEBUGGER: (&str, &str) = (
     "    r script debug sync\n    r eval {return 'hello'} 0\n    r eval",
     "    catch {r script debug sync}\n    r eval {return 'hello'} 0\n    r eval",
 );
 
-/// Says that the folder has all that is made of the package; its name changes with that.
+/// Marks the folder as complete; the name changes with the contents.
 const COMPLETE: &str = "complete-6";
 
-/// What the suite starts as redis-server: that, or the server that `COMPAT_SERVER` names. Its data
-/// is in memory, as Redis's is, and has a log if `appendonly yes` says so.
+/// The program that the suite starts as redis-server: that one, or the server that `COMPAT_SERVER`
+/// names. Its data is in memory, as Redis's is, with a log if `appendonly yes` says so.
 const STARTED: &str = "#!/bin/sh
 [ -n \"$COMPAT_SERVER\" ] || exec /usr/bin/redis-server \"$@\"
 own='--backend aof --other-stores ignore --busy-reply-all yes'
@@ -65,7 +64,7 @@ pub(crate) struct Suite {
 }
 
 impl Suite {
-    /// Fetches and unpacks it, once.
+    /// Downloads and unpacks it, once.
     pub(crate) fn obtain() -> Result<Suite, Setup> {
         let home = target().join("compat");
         let folder = home.join("suite");
@@ -95,12 +94,12 @@ impl Suite {
         Ok(Suite { folder })
     }
 
-    /// Where the suite is.
+    /// The folder of the suite.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Makes the certificates of the cases about TLS, once, by the suite's own program.
+    /// Makes the certificates of the cases about TLS, once, with the suite's own program.
     pub(crate) fn make_certificates(&self) -> Result<(), Setup> {
         if self.folder.join("tests/tls/redis.dh").exists() {
             return Ok(());
@@ -108,7 +107,7 @@ impl Suite {
         run(Command::new("utils/gen-test-certs.sh").current_dir(&self.folder))
     }
 
-    /// Where logs and results go.
+    /// The folder for logs and results.
     pub(crate) fn results(&self) -> PathBuf {
         self.folder.with_file_name("results")
     }
@@ -143,7 +142,7 @@ fn target() -> PathBuf {
     profile.parent().expect("a profile's folder is in the target directory").to_owned()
 }
 
-/// The package from the archives that apt uses for programs, asked for sources. Needs no root.
+/// Unpacks the source package from the archives that apt uses for programs. Needs no root.
 fn unpack(home: &Path) -> Result<PathBuf, Setup> {
     let (sources, lists) = (home.join("sources"), home.join("lists"));
     fs::create_dir_all(&sources)?;
@@ -177,7 +176,7 @@ fn unpack(home: &Path) -> Result<PathBuf, Setup> {
     found.ok_or_else(|| Setup("the source package of redis has no tests".into()))
 }
 
-/// A list of archives, for their sources.
+/// Converts a list of archives to their sources.
 fn for_sources(text: &str) -> String {
     let line = |line: &str| match line.strip_prefix("deb ") {
         Some(rest) => format!("deb-src {rest}\n"),
@@ -187,7 +186,8 @@ fn for_sources(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// Some cases start programs of Redis from where they would have been built.
+/// Provides Redis's programs in the places where a build would have put them; some cases start them
+/// there.
 fn lend_programs(folder: &Path) -> Result<(), Setup> {
     for name in ["redis-cli", "redis-benchmark", "redis-check-rdb", "redis-check-aof"] {
         let installed = Path::new("/usr/bin").join(name);
@@ -208,7 +208,7 @@ fn make_lenient(path: &Path) -> Result<(), Setup> {
     Ok(())
 }
 
-/// Replaces lines of a file that the suite has.
+/// Replaces lines of a file of the suite.
 fn replace(path: &Path, lines: &[(&str, &str)]) -> Result<(), Setup> {
     let text = fs::read_to_string(path)?;
     fs::write(path, replaced(text, lines)?)?;
@@ -225,7 +225,7 @@ fn replaced(mut text: String, lines: &[(&str, &str)]) -> Result<String, Setup> {
     Ok(text)
 }
 
-/// Runs a program to its end, or says what it complained about.
+/// Runs a program to its end, or returns its error message.
 fn run(command: &mut Command) -> Result<(), Setup> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| Setup(format!("{name}: {error}")))?;

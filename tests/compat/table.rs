@@ -1,4 +1,4 @@
-//! What came of it: per unit and backend the cases that pass, of those that redis-server passes.
+//! The results: for each unit and backend the passed cases, of those that redis-server passes.
 
 use std::fmt;
 use std::fs;
@@ -19,13 +19,13 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Returns true if it is of this unit, whoever started the server.
+    /// Returns true if it is of this unit, whichever side started the server.
     pub(crate) fn is_of(&self, unit: &str) -> bool {
         self.unit.strip_prefix(OWN).unwrap_or(&self.unit) == unit
     }
 }
 
-/// What redis-server passes in a unit and a backend does not.
+/// The cases of a unit that redis-server passes and a backend does not.
 pub(crate) fn failures(
     unit: &str,
     reference: &[Case],
@@ -86,7 +86,7 @@ impl Table {
         self.rows.iter().map(|row| row.expected).sum()
     }
 
-    /// Cases that a backend passes, of those of the units that it ran.
+    /// The number of cases that a backend passes, and the number of those in the units that it ran.
     fn passed(&self, backend: &str) -> (usize, usize) {
         let found = |row: &Row| {
             let run = row.passed.iter().find(|run| run.0 == backend);
@@ -96,7 +96,7 @@ impl Table {
         both.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    /// The share of the backend that passes least; 1 where nothing was to be passed.
+    /// The lowest share of any backend; 1 if there was nothing to pass.
     pub(crate) fn least_share(&self) -> f64 {
         let share = |backend| match self.passed(backend) {
             (_, 0) => 1.0,
@@ -105,7 +105,7 @@ impl Table {
         BACKENDS.into_iter().map(share).fold(1.0, f64::min)
     }
 
-    /// Writes the failures for whoever works on them.
+    /// Writes the failures to a file.
     pub(crate) fn save(&self, folder: &Path) -> Result<(), Setup> {
         let row = |f: &Failure| format!("{}\t{}\t{}\t{}\n", f.unit, f.case, f.backend, f.detail);
         fs::create_dir_all(folder)?;

@@ -15,18 +15,18 @@ use crate::case::{Case, Outcome, parse};
 use crate::suite::{Setup, Suite};
 use crate::{REFERENCE, TLS};
 
-/// Seconds without the end of a case after which it counts as hung.
+/// A case counts as hung if no case ends for this many seconds.
 const PATIENCE: u32 = 180;
-/// A unit is given up after this.
+/// The maximum time for a unit.
 const LONGEST: Duration = Duration::from_secs(900);
-/// How often a unit is begun again without the case that hung.
+/// The maximum number of restarts of a unit without the case that hung.
 const HANGS: usize = 5;
-/// The first port on which the suite's own parts meet; each run takes the next 100.
+/// The first port for connections between the suite's own parts; each run takes the next 100.
 static PORTS: AtomicU16 = AtomicU16::new(15_000);
 
-/// Cases that are not run where a unit starts its own servers.
+/// Tags of cases that are not run if a unit starts its own servers.
 const TAGS: &str = "-slow -needs:repl -repl -cluster -modules -large-memory";
-/// All cases of this unit are marked as slow, and take five seconds.
+/// The cases of this unit are all marked as slow, but take only five seconds.
 const ALL_SLOW: (&str, &str) = ("unit/querybuf", "-needs:repl");
 
 /// Runs a unit against one server, again without the cases that hang.
@@ -50,7 +50,7 @@ pub(crate) fn run_starter(
     system: &str,
     left_out: &BTreeSet<String>,
 ) -> Result<Vec<Case>, Setup> {
-    // An empty variable is none for the script that starts the server.
+    // The script that starts the server treats an empty variable as unset.
     let server = if system == REFERENCE { Path::new("") } else { testkit::perdura_server() };
     let variable = format!("COMPAT_SERVER={}", server.display());
     if unit == TLS {
@@ -91,7 +91,7 @@ fn repeat(
     }
 }
 
-/// Runs the suite's program once, with these arguments and variables; what it printed.
+/// Runs the suite's program once, with these arguments and variables. Returns its output.
 fn once(
     suite: &Suite,
     unit: &str,
@@ -117,7 +117,7 @@ fn once(
         command.args(["--durable", "--dont-clean", "--single", unit]);
         command.arg("--skipfile").arg(&skip);
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
-        // A group of its own: whatever the suite leaves after is ended with it.
+        // A process group of its own: processes that the suite leaves behind are killed with it.
         let mut child = command.process_group(0).spawn()?;
         let began = Instant::now();
         while child.try_wait()?.is_none() && began.elapsed() < LONGEST {

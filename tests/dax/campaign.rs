@@ -1,5 +1,5 @@
-//! This many power cuts, in rounds of several kinds, so that few of them already see most of what
-//! there is to see.
+//! A number of power cuts, in rounds of several kinds, ordered so that a few of them already cover
+//! most cases.
 
 use crate::Bed;
 use crate::cuts::{Failure, OldCopy, Subject, Tally};
@@ -9,7 +9,7 @@ use fastrand::Rng;
 /// One cut of a whole machine, and the snapshots before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Round {
-    /// On ext4, whose copies can be looked into.
+    /// On ext4, whose copies can be inspected.
     Ext4,
     /// On XFS, without snapshots.
     Xfs,
@@ -75,7 +75,7 @@ pub(crate) fn run(bed: &Bed, cuts: u64, seed: u64) -> Result<Tally, Failure> {
     Ok(tally)
 }
 
-/// Comes back from the cut before, and goes on to the next.
+/// Recovers from the previous cut, and makes the next one.
 fn cut(subject: &mut Subject<'_>, random: &mut Rng, snapshots: u64) -> Result<(), Failure> {
     let machine = subject.come_back()?;
     subject.cut(machine, random, OldCopy::MANY, snapshots)?;

@@ -1,5 +1,5 @@
-//! The bed itself must be able to fail: what loses acknowledged writes is found out, in each of the
-//! two ways to look.
+//! The test bed itself must be able to fail: lost acknowledged writes are noticed, in both ways of
+//! checking.
 
 use crate::Bed;
 use crate::cuts::{Failure, OldCopy, Subject};
@@ -7,15 +7,14 @@ use crate::image::Format;
 use fastrand::Rng;
 use testkit::load::Violation;
 
-/// Plants one fault after the other; one that passes is a violation.
+/// Injects one fault after the other; an unnoticed one is a violation.
 pub(crate) fn all(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
     acknowledging_too_early(bed, random)?;
     mapping_without_sync(bed, random)?;
     looking_at_an_older_copy(bed, random)
 }
 
-/// It must be the clients who miss their writes: a server that did not start shows nothing about
-/// them.
+/// The clients must miss their writes: a server that does not start proves nothing about them.
 fn noticed(what: &str, result: Result<(), Failure>) -> Result<(), Failure> {
     match result {
         Err(Failure::Lost(Violation(how))) if how.starts_with("client ") => {
@@ -30,7 +29,7 @@ fn noticed(what: &str, result: Result<(), Failure>) -> Result<(), Failure> {
     }
 }
 
-/// A server that acknowledges what is still in the page cache of a file system without DAX.
+/// A server that acknowledges data which is still in the page cache of a file system without DAX.
 fn acknowledging_too_early(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
     let mount = "fsdax && mount -t ext4 -o dax=never /dev/pmem0 /pm";
     let server = "--dir /pm --backend aof --appendfsync no".to_owned();
@@ -41,9 +40,9 @@ fn acknowledging_too_early(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
 }
 
 /// A pool on a DAX file system that is mapped without `MAP_SYNC` and never synced: its bytes reach
-/// the medium, but not what the file system knows of them. The file system keeps that to itself
-/// until it commits its journal, which it does every five seconds unless it is told otherwise: by
-/// then a slow machine may not have begun to write.
+/// the medium, but not the file system's metadata about them. The file system keeps that in memory
+/// until it commits its journal, by default every five seconds: by then a slow machine may not have
+/// begun to write.
 fn mapping_without_sync(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
     let mount = "fsdax && mount -t ext4 -o dax=always,commit=3600 /dev/pmem0 /pm";
     let server = "--dir /pm --backend pmem --domain process --pool-size 384mb".to_owned();

@@ -1,6 +1,6 @@
-//! `perdura-bench compare --dax`: on a mount with DAX pools are measured as they are, and the
-//! report does not call them emulated; on a mount without it the tool refuses. What it measures in
-//! a guest means nothing.
+//! `perdura-bench compare --dax`: on a mount with DAX it measures pools as they are, and the report
+//! does not call them emulated; on a mount without it, it refuses. Figures measured in a guest mean
+//! nothing.
 
 use crate::Bed;
 use crate::cuts::Failure;

@@ -1,9 +1,9 @@
 //! Power cuts under load: of the whole machine, and as copies of its medium while it runs.
 //!
-//! Clients that know what was acknowledged write next to redis-benchmark. A machine that is cut is
-//! booted again, its file system replays its journal, and the server must have what the clients
-//! know. Far more often in the same time the machine is only stopped for some milliseconds while
-//! its medium is copied: the copy is checked on the host, and the machine goes on.
+//! Clients that know what was acknowledged write next to redis-benchmark. After a cut the machine
+//! is booted again, its file system replays its journal, and the server must have what the clients
+//! know. Far more often, the machine is only stopped for some milliseconds while its medium is
+//! copied: the copy is checked on the host, and the machine continues.
 
 use crate::Bed;
 use crate::image::{Format, Image};
@@ -20,7 +20,7 @@ use testkit::load::{Crew, Habits, View, Violation};
 
 const CLIENTS: usize = 5;
 
-/// Steps that are acknowledged before a cut of the whole machine: where nothing was, nothing can be
+/// The number of steps acknowledged before a cut of the whole machine: without any, nothing can be
 /// lost.
 const AT_STAKE: u64 = 100;
 
@@ -30,16 +30,16 @@ const HABITS: Habits = Habits { lag: 3_000, ..Habits::USUAL };
 /// The database that the clients leave to others.
 const OTHERS: &str = "8";
 
-/// Bytes of the medium, and the most that the pool may take of it.
+/// Bytes of the medium, and the maximum size of the pool on it.
 const MEDIUM: u64 = 512 << 20;
 const POOL_SIZE: &str = "384mb";
 
 /// Why a campaign ends early.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// There is no bed to test on, or it broke down.
+    /// The test bed cannot be set up, or broke down.
     Setup(Setup),
-    /// Perdura broke its promise.
+    /// Perdura lost acknowledged data.
     Lost(Violation),
 }
 
@@ -55,7 +55,7 @@ impl From<Violation> for Failure {
     }
 }
 
-/// What was attempted.
+/// Counts of what was tested.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) machines: u64,
@@ -86,7 +86,7 @@ pub(crate) struct Subject<'b> {
 }
 
 impl<'b> Subject<'b> {
-    /// A new medium for the PMEM backend.
+    /// Makes a new medium for the PMEM backend.
     pub(crate) fn new(
         bed: &'b Bed,
         name: &str,
@@ -103,7 +103,7 @@ impl<'b> Subject<'b> {
         Subject::over(bed, name, format, mount, server, seed)
     }
 
-    /// A new medium that is mounted, and served from, as told.
+    /// Makes a new medium with this mount and these arguments of the server.
     pub(crate) fn over(
         bed: &'b Bed,
         name: &str,
@@ -124,7 +124,7 @@ impl<'b> Subject<'b> {
         Ok(machine)
     }
 
-    /// Boots, and compares what is there with what the clients know.
+    /// Boots, and compares the server's data with what the clients know.
     pub(crate) fn come_back(&mut self) -> Result<Machine, Failure> {
         let mut machine = self.boot()?;
         if self.image.format == Format::Xfs && self.tally.machines > 0 {
@@ -193,14 +193,14 @@ impl<'b> Subject<'b> {
         self.cut(machine, random, OldCopy::MANY, 0)
     }
 
-    /// Compares the copy that was made last with what the clients know now.
+    /// Compares the last copy with what the clients know now.
     pub(crate) fn look_into_the_copy(&self) -> Result<(), Failure> {
         let view = self.crew.view();
         view.begin();
         copy_holds(&cache().join("copy.img"), self.image.format, &mut view.end()).map(drop)
     }
 
-    /// What the power cut left must be whole before anybody has mounted it.
+    /// The medium left by the power cut must be intact before anything has mounted it.
     pub(crate) fn look_into_the_medium(&self) -> Result<(), Failure> {
         self.image.copy(&cache().join("copy.img"))?;
         self.look_into_the_copy()
@@ -219,7 +219,7 @@ fn snapshot(machine: &Machine, image: &Image, view: &View) -> Result<(), Failure
     copy_holds(&copy, image.format, &mut crew).map(drop)
 }
 
-/// What redis-benchmark adds to the clients' writes.
+/// The writes that redis-benchmark adds to the clients'.
 #[derive(Clone, Copy)]
 pub(crate) struct OldCopy {
     keys: u32,

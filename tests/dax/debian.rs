@@ -1,4 +1,4 @@
-//! What a guest is made of, from Debian: a kernel with its modules, and a shell.
+//! The parts of a guest, from Debian: a kernel with its modules, and a shell.
 //!
 //! The packages are fetched and unpacked below the target directory, once; nothing is installed,
 //! and root is not needed.
@@ -19,7 +19,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// The stock kernel of a flavour: `cloud-amd64` boots fastest, `amd64` knows machine checks.
+    /// The stock kernel of a flavour: `cloud-amd64` boots fastest, `amd64` supports machine checks.
     pub(crate) fn fetch(flavour: &str) -> Result<Kernel, Setup> {
         let folder = cache().join(format!("kernel-{flavour}"));
         if !folder.join("complete").exists() {
@@ -42,7 +42,7 @@ impl Kernel {
         Ok(Kernel { image, modules, busybox, version })
     }
 
-    /// The files of modules, each after those that it needs. One that has no file is built in.
+    /// The files of modules, each after those that it needs. A module without a file is built in.
     pub(crate) fn in_order_of_loading(&self, names: &[&str]) -> io::Result<Vec<PathBuf>> {
         let needs = fs::read_to_string(self.modules.join("modules.dep"))?;
         let mut order = Vec::new();
@@ -71,7 +71,7 @@ impl Kernel {
     }
 }
 
-/// The package after the one that only names the newest.
+/// The package that the meta-package of the newest kernel depends on.
 fn kernel_package(flavour: &str) -> Result<String, Setup> {
     let meta = format!("linux-image-{flavour}");
     let text = run(Command::new("apt-cache").args(["depends", &meta]))?;
@@ -82,13 +82,13 @@ fn kernel_package(flavour: &str) -> Result<String, Setup> {
     package.ok_or_else(|| Setup(format!("apt-cache does not know {meta}")))
 }
 
-/// Renews the lists of packages, which only root may.
+/// Updates the lists of packages, which needs root.
 fn update() -> Result<(), Setup> {
     run(Command::new("apt-get").args(["update", "-qq", "-o", "Acquire::Retries=3"])).map(drop)
 }
 
-/// Downloads a package and unpacks it; `complete` is made last. Where that fails the lists of
-/// packages are renewed: they may be missing, or name a package that has been replaced since.
+/// Downloads a package and unpacks it; `complete` is created last. If that fails, the lists of
+/// packages are updated: they may be missing, or name a package that has been replaced since.
 fn unpack(name: impl Fn() -> Result<String, Setup>, folder: &Path) -> Result<(), Setup> {
     let _ = fs::remove_dir_all(folder);
     let download = folder.join("package");

@@ -1,5 +1,5 @@
-//! What the server makes of each kind of memory: it claims persistent memory where the kernel
-//! confirms it, and there only.
+//! How the server treats each kind of memory: it claims persistent memory only if the kernel
+//! confirms it.
 
 use crate::Bed;
 use crate::cuts::Failure;
@@ -9,7 +9,7 @@ use testkit::load::Violation;
 
 const MEDIUM: u64 = 320 << 20;
 
-/// Goes through all kinds, with a line for each.
+/// Tests all kinds, with a line of output for each.
 pub(crate) fn all(bed: &Bed) -> Result<(), Failure> {
     let eadr = Hardware { memory: Memory::NvdimmWithCaches, ..USUAL };
     let old = Hardware { cpu: "qemu64", ..USUAL };
@@ -28,8 +28,8 @@ fn check(what: &str, holds: bool, found: &str) -> Result<(), Violation> {
     if holds { Ok(()) } else { Err(Violation(format!("{what}: {found}"))) }
 }
 
-/// Where `MAP_SYNC` is granted the server chooses the pool by itself, and its writes outlive the
-/// machine.
+/// If `MAP_SYNC` is granted the server chooses the pool by itself, and its writes survive a power
+/// cut.
 fn takes_persistent_memory(
     bed: &Bed,
     hardware: &Hardware,
@@ -102,8 +102,8 @@ fn takes_a_device(bed: &Bed) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where `MAP_SYNC` is refused the server gives the pool a journal, or serves nothing if it was
-/// told to do without.
+/// If `MAP_SYNC` is refused the server gives the pool a journal, or refuses to start if its options
+/// exclude one.
 fn claims_nothing(bed: &Bed, memory: Memory, device: &str, options: &str) -> Result<(), Failure> {
     let name = format!("ext4 on {memory:?}");
     let hardware = Hardware { memory, ..USUAL };

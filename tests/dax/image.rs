@@ -1,9 +1,9 @@
-//! The medium: a file of the host that the guest has as its persistent memory.
+//! The medium: a file of the host that serves the guest as persistent memory.
 //!
 //! QEMU maps it, so that at every moment it holds what the guest has stored. A copy of it, taken
-//! while the guest is still, is what a power cut at that moment would have left. The pool is
-//! taken out of such a copy with the tools of ext4, which replay the journal as a mount would; that
-//! needs no root. XFS has no such tool: what is on it is looked at by the next boot.
+//! while the guest is stopped, is what a power cut at that moment would have left. The pool is
+//! extracted from such a copy with the tools of ext4, which replay the journal as a mount would;
+//! that needs no root. XFS has no such tool: the next boot checks its content.
 
 use crate::place::{Setup, cache, program, run};
 use rustix::fs::{SeekFrom, seek};
@@ -13,13 +13,13 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Where the file system begins: the kernel keeps its own notes on the namespace before it.
+/// Where the file system begins: before it the kernel keeps the metadata of the namespace.
 const OFFSET: u64 = 2 << 20;
 
-/// Bytes that are copied at once, or left out if they are zeros.
+/// Bytes that are copied at once, or skipped if they are zeros.
 const CHUNK: usize = 64 << 10;
 
-/// What the guest makes of its persistent memory.
+/// How the guest uses its persistent memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Ext4,
@@ -47,8 +47,8 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// A new one; `namespace` leaves space for the kernel's notes, which virtio-pmem and disks do
-    /// not have.
+    /// Makes a new one; `namespace` reserves space for the kernel's metadata, which virtio-pmem and
+    /// disks do not have.
     pub(crate) fn make(
         name: &str,
         format: Format,
@@ -82,7 +82,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Copies the file system as it is now, without what is before it.
+    /// Copies the file system as it is now, without the bytes before it.
     pub(crate) fn copy(&self, to: &Path) -> Result<(), Setup> {
         let (from, to) = (File::open(&self.path)?, File::create(to)?);
         to.set_len(self.bytes - OFFSET)?;
@@ -102,13 +102,13 @@ impl Image {
         Ok(())
     }
 
-    /// Writes after the guest's back to the start of its device or file system.
+    /// Writes at the start of the guest's device or file system, behind the guest's back.
     pub(crate) fn overwrite(&self, bytes: &[u8]) -> Result<(), Setup> {
         let file = File::options().write(true).open(&self.path)?;
         Ok(file.write_all_at(bytes, OFFSET)?)
     }
 
-    /// Where some bytes are.
+    /// Returns the offsets of some bytes.
     pub(crate) fn find(&self, bytes: &[u8]) -> Result<Vec<u64>, Setup> {
         let file = File::open(&self.path)?;
         let (mut found, mut at) = (Vec::new(), 0);
@@ -123,20 +123,20 @@ impl Image {
         Ok(found)
     }
 
-    /// Some of its bytes.
+    /// Reads some of its bytes.
     pub(crate) fn read(&self, at: u64, len: usize) -> Result<Vec<u8>, Setup> {
         let mut bytes = vec![0; len];
         File::open(&self.path)?.read_exact_at(&mut bytes, at)?;
         Ok(bytes)
     }
 
-    /// The place on the guest's block device of one in the image.
+    /// Converts an offset in the image to one on the guest's block device.
     pub(crate) fn inside(&self, at: u64) -> u64 {
         at - OFFSET
     }
 }
 
-/// The next range of a sparse file that has been written.
+/// Returns the next range of a sparse file that has been written.
 fn written(file: &File, from: u64) -> Result<Option<(u64, u64)>, Setup> {
     let start = match seek(file, SeekFrom::Data(from)) {
         Ok(start) => start,
@@ -146,11 +146,11 @@ fn written(file: &File, from: u64) -> Result<Option<(u64, u64)>, Setup> {
     Ok(Some((start, seek(file, SeekFrom::Hole(start)).map_err(io::Error::from)?)))
 }
 
-/// Takes a file out of a copy of an ext4 image, whose journal is replayed first; false if it is not
-/// there.
+/// Extracts a file from a copy of an ext4 image, whose journal is replayed first. Returns false if
+/// the file does not exist.
 pub(crate) fn extract(copy: &Path, name: &str, to: &Path) -> Result<bool, Setup> {
-    // Of its own accord it repairs only what any crash leaves: counts of free blocks, and files
-    // that were being deleted.
+    // By itself it repairs only what any crash leaves: counts of free blocks, and files that were
+    // being deleted.
     let replay = program("e2fsck").args(["-f", "-p"]).arg(copy).output()?;
     if replay.status.code().is_none_or(|code| code > 1) {
         let said = String::from_utf8_lossy(&replay.stdout).into_owned();

@@ -1,9 +1,9 @@
 //! The guest's root: an archive that the kernel unpacks into memory, in the form that cpio calls
 //! `newc`.
 //!
-//! It holds a shell, the modules of the kernel that are asked for with those that they need, the
-//! files of the test, and `init.sh`. It is written afresh for each guest: that costs less than to
-//! find out whether an old one would do.
+//! It contains a shell, the requested kernel modules with those that they need, the files of the
+//! test, and `init.sh`. It is written again for each guest: that costs less than checking whether
+//! an old one would do.
 
 use crate::debian::Kernel;
 use std::fs;

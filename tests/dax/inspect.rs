@@ -1,8 +1,7 @@
-//! What is looked at in a copy of the medium: the pool comes back, holds what the clients know, and
-//! is whole.
+//! Checks a copy of the medium: the pool recovers, holds what the clients know, and is intact.
 //!
-//! The server that opens it runs on the host, where the pool is a plain file. That it accepts the
-//! pool, which was made by another machine and not closed, is because the pool says that its stores
+//! The server that opens it runs on the host, where the pool is a plain file. It accepts the pool,
+//! which was made by another machine and not closed, because the pool records that its stores
 //! survive a power loss.
 
 use crate::cuts::Failure;
@@ -18,8 +17,8 @@ use testkit::load::{Crew, Violation};
 /// The pool's name on its file system.
 pub(crate) const POOL: &str = "perdura.pool";
 
-/// Recovers the pool of a copied medium and compares it with what is known. A device is nothing but
-/// its pool.
+/// Recovers the pool of a copied medium and compares it with what the clients know. A device
+/// contains nothing but its pool.
 pub(crate) fn copy_holds(copy: &Path, format: Format, crew: &mut Crew) -> Result<Checked, Failure> {
     let pool = match format {
         Format::Device => copy.to_owned(),
@@ -43,8 +42,8 @@ pub(crate) fn copy_holds(copy: &Path, format: Format, crew: &mut Crew) -> Result
     whole(&pool)
 }
 
-/// Every checksum and count of a pool that is closed, and that what is reachable is what is
-/// allocated.
+/// Verifies every checksum and count of a closed pool, and that the reachable blocks are the
+/// allocated ones.
 fn whole(pool: &Path) -> Result<Checked, Failure> {
     let failed = |what: &dyn std::fmt::Display| Failure::from(Violation(what.to_string()));
     let options =

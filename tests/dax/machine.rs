@@ -1,10 +1,10 @@
-//! A machine to cut the power of: QEMU without hardware acceleration, with a stock kernel and an
+//! A machine whose power can be cut: QEMU without hardware acceleration, with a stock kernel and an
 //! emulated NVDIMM.
 //!
-//! The host speaks to it through a serial port, one line of shell at a time, and to the server in
-//! it through a forwarded port. A cut is SIGKILL: the guest's memory is gone, with its page cache,
-//! its file system's dirty metadata and its open journal; what it stored in the NVDIMM is in the
-//! image. A machine that is dropped is cut as well.
+//! The host talks to it through a serial port, one shell line at a time, and to its server through
+//! a forwarded port. A cut is SIGKILL: the guest's memory is gone, with its page cache, its file
+//! system's dirty metadata and its open journal; its stores to the NVDIMM are in the image.
+//! Dropping a machine cuts it as well.
 
 use crate::cuts::Failure;
 use crate::image::{Format, Image};
@@ -24,16 +24,16 @@ use std::time::{Duration, Instant};
 use testkit::Client;
 use testkit::load::Violation;
 
-/// Which memory the guest is given.
+/// The kind of memory of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// An NVDIMM of a platform that promises what it writes back from its caches.
+    /// An NVDIMM of a platform that keeps what is written back from the caches.
     Nvdimm,
     /// An NVDIMM of a platform that flushes its caches at power loss.
     NvdimmWithCaches,
     /// virtio-pmem, whose flush is a request to the host.
     Virtio,
-    /// No memory of the kind: the image is a disk.
+    /// No persistent memory: the image is a disk.
     Disk,
 }
 
@@ -44,10 +44,10 @@ pub(crate) struct Hardware {
     pub(crate) cpu: &'static str,
 }
 
-/// A NVDIMM, and a processor with all that QEMU knows.
+/// An NVDIMM, and a processor with all features of QEMU.
 pub(crate) const USUAL: Hardware = Hardware { memory: Memory::Nvdimm, cpu: "max" };
 
-/// A guest that runs.
+/// A running guest.
 pub(crate) struct Machine {
     qemu: Child,
     input: ChildStdin,
@@ -93,7 +93,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Runs a line of shell: its status and what it printed.
+    /// Runs a line of shell. Returns its status and output.
     pub(crate) fn shell(&mut self, line: &str) -> Result<(i32, String), Setup> {
         writeln!(self.input, "{line}")?;
         self.answer(line)
@@ -123,7 +123,7 @@ impl Machine {
         }
     }
 
-    /// The end of what the kernel said.
+    /// The last lines of the kernel's log.
     pub(crate) fn last_words(&self) -> String {
         let text = fs::read(&self.console).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
@@ -131,12 +131,12 @@ impl Machine {
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
 
-    /// Where the server of the guest is reached.
+    /// The address of the guest's server.
     pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
-    /// Starts the server in the guest and goes on at once; its log is `/tmp/server.log` there.
+    /// Starts the server in the guest without waiting; its log is `/tmp/server.log` there.
     pub(crate) fn begin_to_serve(&mut self, arguments: &str) -> Result<(), Setup> {
         let usual = "--port 6379 --bind 0.0.0.0 --protected-mode no";
         let line = format!(
@@ -170,12 +170,12 @@ impl Machine {
         }
     }
 
-    /// What the server of the guest has printed.
+    /// The output of the guest's server.
     pub(crate) fn log(&mut self) -> Result<String, Setup> {
         self.run("cat /tmp/server.log")
     }
 
-    /// The machine is still: nothing changes its memory until it goes on.
+    /// Stops the machine: nothing changes its memory until it continues.
     pub(crate) fn stop(&self) -> Result<(), Setup> {
         let id = Pid::from_child(&self.qemu);
         kill_process(id, Signal::STOP).map_err(std::io::Error::from)?;
@@ -183,13 +183,13 @@ impl Machine {
         Ok(())
     }
 
-    /// The machine goes on.
+    /// Lets the machine continue.
     pub(crate) fn go_on(&self) -> Result<(), Setup> {
         let id = Pid::from_child(&self.qemu);
         Ok(kill_process(id, Signal::CONT).map_err(std::io::Error::from)?)
     }
 
-    /// Gives QEMU's monitor a command.
+    /// Sends a command to QEMU's monitor.
     pub(crate) fn monitor(&self, command: &str) -> Result<String, Setup> {
         let mut socket = UnixStream::connect(&self.monitor)?;
         socket.set_read_timeout(Some(PATIENCE))?;
@@ -198,7 +198,7 @@ impl Machine {
         prompt(&mut socket)
     }
 
-    /// The power is gone.
+    /// Cuts the power.
     pub(crate) fn cut(self) {
         drop(self);
     }
@@ -260,8 +260,8 @@ fn memory(command: &mut Command, hardware: &Hardware, image: &Image) {
 fn start_of(command: &mut Command, kernel: &Kernel, root: &Path) {
     command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(root).args([
         "-append",
-        // A busy host is late with the timer's first ticks, which the kernel takes for a broken
-        // one.
+        // On a busy host the timer's first ticks are late, and the kernel would regard the timer as
+        // broken.
         "console=ttyS0 panic=-1 mitigations=off random.trust_cpu=on no_timer_check quiet",
         "-smp",
         "1",

@@ -1,18 +1,19 @@
 //! Real DAX: a stock kernel in QEMU with an emulated NVDIMM, ext4 and XFS with `-o dax=always`, a
 //! DAX device, and power cuts under load. `make dax CUTS=5` runs all of it and ends with `cuts=5
-//! lost=0`; without that command, which builds a server that runs in a guest, nothing is done here,
+//! lost=0`. Without that command, which builds a server that runs in a guest, this does nothing,
 //! since each boot takes seconds.
 //!
-//! What this shows: that `MAP_SYNC` is granted and accepted where it should be and nowhere else;
-//! that a pool, its growth included, survives what a real file system does with its metadata and
-//! its journal at a power cut; that the server comes back with every acknowledged write.
+//! The test shows that `MAP_SYNC` is granted and accepted where it should be and nowhere else; that
+//! a pool, its growth included, survives what a real file system does with its metadata and its
+//! journal at a power cut; that the server recovers every acknowledged write.
 //!
-//! **What it cannot show**: QEMU keeps every store of the guest, flushed or not, as if the caches
-//! of the processor had been written back at the cut. A missing flush or fence passes here. Those
-//! are tried on the simulated medium of `crates/sim`, where each flush and fence is left out in
-//! turn, which must be caught.
+//! **Limitation**: QEMU keeps every store of the guest, flushed or not, as if the caches of the
+//! processor had been written back at the cut. A missing flush or fence is not noticed here. Those
+//! are tested on the simulated medium of `crates/sim`, which disables each flush and fence in turn,
+//! and must notice it.
 //!
-//! Invariant: a cut counts only after what it left has been compared with what was acknowledged.
+//! Invariant: a cut counts only after the data left by it has been compared with what was
+//! acknowledged.
 
 #![forbid(unsafe_code)]
 
@@ -40,14 +41,14 @@ use std::process::ExitCode;
 use std::time::Instant;
 use testkit::load::Violation;
 
-/// What every guest is made of.
+/// The parts of every guest.
 #[derive(Clone)]
 struct Bed {
     kernel: Kernel,
     server: PathBuf,
     /// `perdura`, built next to the server.
     cli: PathBuf,
-    /// `perdura-bench`, where a guest needs it: it is large.
+    /// `perdura-bench`, if a guest needs it: it is large.
     bench: Option<PathBuf>,
 }
 
@@ -77,7 +78,8 @@ fn number(name: &str) -> Option<u64> {
     env::var(name).ok()?.parse().ok()
 }
 
-/// Says what comes next, and how long it took. A bed that breaks down is made once more.
+/// Announces a part, and reports how long it took. If the test bed breaks down the part is tried
+/// once more.
 fn part<T>(name: &str, mut run: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     println!("{name}");
     let began = Instant::now();
@@ -92,7 +94,7 @@ fn part<T>(name: &str, mut run: impl FnMut() -> Result<T, Failure>) -> Result<T,
     Ok(result)
 }
 
-/// All parts; the `whole` kernel is for what the other one, which boots faster, leaves out.
+/// Runs all parts; the `whole` kernel has features that the other one, which boots faster, lacks.
 fn run(bed: &Bed, whole: &Bed, seed: u64) -> Result<Tally, Failure> {
     let only = env::var("DAX_ONLY").unwrap_or_default();
     let wanted = |name: &str| only.is_empty() || only == name;

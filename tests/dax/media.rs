@@ -1,13 +1,13 @@
-//! Lines that the medium lost: under one key, while the server is away or while it serves.
+//! Lines lost by the medium: under one key, while the server is stopped or while it serves.
 //!
-//! The kernel is told of a bad sector under a value by sysfs, or the processor reports a machine
-//! check there, as the board would. The server must name the damage and go on: the damaged key
-//! answers with an error and can be set again, and its neighbour on the same page, as all other
+//! The kernel is told by sysfs of a bad sector under a value, or the processor reports a machine
+//! check there, as real hardware would. The server must name the damage and continue: the damaged
+//! key answers with an error and can be set again, and its neighbour on the same page, as all other
 //! keys, answers as before.
 //!
-//! With a machine check the neighbours on that page may be lost too: Linux takes the page as a
-//! whole out of its own memory map, so that nothing can read the other lines any more, unless the
-//! server was faster. What is not on the page must be there.
+//! With a machine check the neighbours on that page may be lost too: Linux removes the whole page
+//! from its memory map, so that nothing can read the other lines any more, unless the server was
+//! faster. Keys that are not on the page must exist.
 
 use crate::Bed;
 use crate::cuts::Failure;
@@ -23,14 +23,14 @@ const SERVER: &str = "--dir /pm --backend auto --pool perdura.pool --pool-size 1
 const CHECK: &str = "perdura check --quiet /pm/perdura.pool";
 
 const KEYS: usize = 256;
-/// Bytes of a value: a whole sector is inside, and two or three values on a page.
+/// Bytes of a value: it contains a whole sector, and two or three values share a page.
 const VALUE: usize = 1600;
 const SECTOR: u64 = 512;
 const PAGE: u64 = 4096;
 /// Bytes of an entry before its value: three words and the key.
 const HEAD: u64 = 3 * 8 + 7;
 
-/// Both ways for a line to go bad.
+/// Tests both ways in which a line goes bad.
 pub(crate) fn all(bed: &Bed, whole: &Bed) -> Result<(), Failure> {
     a_bad_sector_under_a_key(bed)?;
     a_machine_check_under_a_key(whole)
@@ -58,14 +58,14 @@ fn fill(client: &mut Client) {
     }
 }
 
-/// Where a key's value is in the image.
+/// The position of a key's value in the image.
 struct Place {
     key: usize,
     at: u64,
 }
 
 impl Place {
-    /// The first sector that is inside the value as a whole.
+    /// The first sector that is completely inside the value.
     fn sector(&self) -> u64 {
         self.at.next_multiple_of(SECTOR)
     }
@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-/// Where all values lie, in that order; each is there once.
+/// Returns the positions of all values, in order; each occurs once.
 fn places(image: &Image) -> Result<Vec<Place>, Failure> {
     let mut places = Vec::new();
     for at in image.find(b"key:")? {
@@ -94,15 +94,15 @@ fn places(image: &Image) -> Result<Vec<Place>, Failure> {
     Err(Violation(format!("{found} places of {KEYS} keys")).into())
 }
 
-/// A key far inside a run of entries, so that its page holds nothing but entries.
+/// Returns a key far inside a run of entries, so that its page contains only entries.
 fn victim(places: &[Place]) -> Result<&Place, Failure> {
     let is_far_inside = |run: &&[Place]| run[6].at - run[0].at < 7 * 2 * VALUE as u64;
     let run = places.windows(7).find(is_far_inside);
     Ok(&run.ok_or_else(|| Violation("the entries are scattered".into()))?[5])
 }
 
-/// `victim` is damaged and says so, as may some `others`; all keys besides are whole; the damaged
-/// ones can be written again. How many they are.
+/// Checks that `victim` is damaged and reports it, as some `others` may; that all other keys are
+/// intact; and that the damaged ones can be written again. Returns the number of damaged keys.
 fn only_these_are_lost(
     machine: &mut Machine,
     client: &mut Client,
@@ -132,7 +132,7 @@ fn only_these_are_lost(
     Ok(lost.len())
 }
 
-/// Returns the log once it names these keys, or as it is after a while: a reply may come before its
+/// Returns the log once it names these keys, or after a while: a reply may arrive before its log
 /// line.
 fn log_that_names(machine: &mut Machine, keys: &[usize]) -> Result<String, Failure> {
     let mut log = machine.log()?;
@@ -175,14 +175,14 @@ fn a_bad_sector_under_a_key(bed: &Bed) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The processor meets a bad line while the server has it mapped.
+/// The processor finds a bad line while the server has it mapped.
 fn a_machine_check_under_a_key(bed: &Bed) -> Result<(), Failure> {
     let hardware = Hardware { memory: Memory::Nvdimm, cpu: "max,vendor=GenuineIntel" };
     let image = Image::make("media", Format::Ext4, MEDIUM, true)?;
     let mut machine = Machine::boot(bed, &hardware, &image)?;
     machine.run(MOUNT)?;
-    // Processes that have the page mapped hear of it at once, not when they touch it: emulated
-    // memory never refuses.
+    // Processes that have the page mapped are notified at once, not when they access it: emulated
+    // memory never fails.
     machine.run("echo 1 >/proc/sys/vm/memory_failure_early_kill")?;
     let mut client = machine.serve(SERVER)?;
     fill(&mut client);
@@ -192,7 +192,7 @@ fn a_machine_check_under_a_key(bed: &Bed) -> Result<(), Failure> {
     let others: Vec<usize> =
         places.iter().filter(|place| place.is_on(page)).map(|place| place.key).collect();
     // Emulated memory can still be read, and would be by a server that is faster than the kernel's
-    // own notes.
+    // bookkeeping.
     let sector = image.inside(victim.sector()) / SECTOR;
     machine.run(&format!("echo {sector} 1 >/sys/block/pmem0/badblocks"))?;
     let start = machine.run("printf '%d' $(cat /sys/bus/nd/devices/region0/resource)")?;
@@ -202,7 +202,7 @@ fn a_machine_check_under_a_key(bed: &Bed) -> Result<(), Failure> {
     let address = start + victim.sector();
     machine.monitor(&format!("mce 0 9 0xbd000000000000c0 0x5 {address:#x} 0x86"))?;
     machine.run("until dmesg | grep -q 'Memory failure'; do sleep 0.1; done")?;
-    // The kernel says so before the server has heard of it.
+    // The kernel reports it before the server is notified.
     wait_until("a media error that the server has heard of", || {
         client.info("persistence")["media_errors"] != "0"
     })?;

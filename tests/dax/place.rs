@@ -1,7 +1,7 @@
-//! Where the bed keeps its things, and how it runs the programs of others.
+//! The folders of the test bed, and running programs of the system.
 //!
-//! All files lie below the target directory: what was fetched stays there, images and logs are
-//! written again by each run.
+//! All files are below the target directory: downloads stay there, images and logs are written
+//! again by each run.
 
 use std::env;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use testkit::load::Violation;
 
-/// Why there is no bed to test on: nothing is said about Perdura.
+/// Why the test bed cannot be used; this says nothing about Perdura.
 #[derive(Debug)]
 pub(crate) struct Setup(pub(crate) String);
 
@@ -28,7 +28,7 @@ impl From<io::Error> for Setup {
     }
 }
 
-/// How long a guest may take to boot or to run a line: the host may have other things to do.
+/// The maximum time for a guest to boot or to run a line: the host may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Waits until something holds.
@@ -51,12 +51,12 @@ pub(crate) fn target() -> PathBuf {
     profile.parent().expect("a profile's folder is in the target directory").to_owned()
 }
 
-/// The folder of the bed.
+/// The folder of the test bed.
 pub(crate) fn cache() -> PathBuf {
     target().join("dax")
 }
 
-/// Programs of the system, those for the administrator too.
+/// Finds a program of the system, also among those for the administrator.
 pub(crate) fn program(name: &str) -> Command {
     for folder in ["/usr/bin", "/usr/sbin", "/bin", "/sbin"] {
         let path = PathBuf::from(folder).join(name);
@@ -67,7 +67,7 @@ pub(crate) fn program(name: &str) -> Command {
     Command::new(name)
 }
 
-/// Runs a program to its end; its output, or what it complained about.
+/// Runs a program to its end. Returns its output, or its error message.
 pub(crate) fn run(command: &mut Command) -> Result<String, Setup> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| Setup(format!("{name}: {error}")))?;

@@ -1,4 +1,4 @@
-//! The figures of a run, and the table in which those of many runs are kept.
+//! The figures of a run, and the table that collects those of many runs.
 
 use crate::cuts::Tally;
 use crate::place::{Setup, program, run};
@@ -18,8 +18,8 @@ impl fmt::Display for Tally {
 const HEAD: &str =
     "date\tcommit\tbed\tcuts\twhole machine\tsnapshots\tsteps\tlost\tseed\tseconds\n";
 
-/// Adds a row to the table that `DAX_LOG` names. `DAX_COMMIT` says what was tested, if that is not
-/// the tree as it is.
+/// Adds a row to the table that `DAX_LOG` names. `DAX_COMMIT` says what was tested, if not the tree
+/// as it is.
 pub(crate) fn record(bed: &str, tally: &Tally, seed: u64, seconds: u64) -> Result<(), Setup> {
     let Ok(path) = env::var("DAX_LOG") else { return Ok(()) };
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

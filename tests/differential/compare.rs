@@ -1,15 +1,15 @@
-//! The two servers, and when two replies are the same.
+//! The two servers, and the comparison of their replies.
 //!
-//! Time goes on between the two, so that what is left of a TTL may differ a little; the order of
-//! KEYS, and of the elements of a large hash or set, is nobody's. How a string is encoded follows
-//! from the command that made it, which is not what a log says: after a restart from a log it is
-//! told as a restarted redis-server would tell it.
+//! Time passes between the two, so remaining TTLs may differ a little; the order of KEYS, and of
+//! the elements of a large hash or set, is undefined. The encoding of a string depends on the
+//! command that made it, which a log does not record: after a restart from a log, the encoding is
+//! that of a restarted redis-server.
 
 use crate::generate::{Op, Sequence};
 use std::io;
 use testkit::{Client, Launch, Reply, Server};
 
-/// How far apart two clocks may tell a time, in milliseconds.
+/// The maximum difference of times between two clocks, in milliseconds.
 const TOLERANCE: u64 = 10_000;
 
 /// Two replies that differ.
@@ -22,14 +22,14 @@ pub(crate) struct Difference {
 pub(crate) struct Pair {
     ours: Server,
     theirs: Server,
-    /// Perdura's data come back from a log.
+    /// Perdura's data is restored from a log.
     from_log: bool,
 }
 
 struct Connections {
     ours: Client,
     theirs: Client,
-    /// Encodings may be others.
+    /// Encodings may differ.
     is_reencoded: bool,
 }
 
@@ -38,7 +38,7 @@ impl Pair {
         Pair { ours: ours.start(), theirs: Launch::redis().start(), from_log }
     }
 
-    /// Runs a sequence over empty data; what differs first.
+    /// Runs a sequence over empty data. Returns the first difference.
     pub(crate) fn run(&mut self, sequence: &Sequence) -> Option<Difference> {
         let Sequence { protocol, burst, ops } = sequence;
         let mut both = self.connect(*protocol);
@@ -112,7 +112,7 @@ impl Connections {
         }
     }
 
-    /// Compares all that can be asked about all keys.
+    /// Compares all keys in all available ways.
     fn compare_data(&mut self) -> Option<Difference> {
         for db in 0..16 {
             let select = [b"SELECT".to_vec(), db.to_string().into_bytes()];
@@ -153,7 +153,7 @@ impl Connections {
     }
 }
 
-/// Returns the reply without what Redis says of a consumer from 7.2 on.
+/// Returns the reply without the fields of consumers that Redis has from 7.2 on.
 fn as_of_7_0(reply: &Reply) -> Reply {
     let Reply::Array(items) = reply else { return reply.clone() };
     let later = items.iter().position(|item| item.bytes() == Some(b"inactive"));
@@ -166,12 +166,12 @@ fn is_encoding(reply: &Reply) -> bool {
     matches!(reply.bytes(), Some(b"int" | b"embstr" | b"raw"))
 }
 
-/// Returns Redis's SORT makes a small sorted set a large one.
+/// Returns true if Redis's SORT has converted a small sorted set to the large encoding.
 fn is_converted(ours: &Reply, theirs: &Reply) -> bool {
     (ours.bytes(), theirs.bytes()) == (Some(b"listpack"), Some(b"skiplist"))
 }
 
-/// The kind of a reply, and its elements in an order of their own.
+/// Returns the kind of a reply, and its elements in a canonical order.
 fn sorted(reply: &Reply) -> (&'static str, Vec<String>) {
     let strings = |items: &[Reply]| items.iter().map(Reply::to_string).collect();
     let (kind, mut items): (_, Vec<String>) = match reply {
@@ -184,8 +184,8 @@ fn sorted(reply: &Reply) -> (&'static str, Vec<String>) {
     (kind, items)
 }
 
-/// Equal but for a little time, for the order of what may be KEYS or a large hash, and for
-/// encodings where those may differ.
+/// Returns true if replies are equal, except for a little time, for the order of what may be KEYS
+/// or a large hash, and for encodings if those may differ.
 fn is_close(ours: &Reply, theirs: &Reply, is_reencoded: bool) -> bool {
     match (ours, theirs) {
         (Reply::Int(a), Reply::Int(b)) => {

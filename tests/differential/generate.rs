@@ -1,4 +1,4 @@
-//! Sequences: requests made from the command table, and restarts between them.
+//! Sequences: requests generated from the command table, with restarts in between.
 
 #[path = "../../crates/commands/tests/generate/mod.rs"]
 mod request;
@@ -11,11 +11,11 @@ use keyspace::Keyspace;
 use std::fmt;
 use std::sync::Arc;
 
-/// Steps of a sequence, at most.
+/// The maximum number of steps in a sequence.
 const STEPS: usize = 120;
 
-/// Commands that answer differently each time, that tell of the process or the memory, or that end
-/// the connection.
+/// Commands that answer differently each time, that show facts about the process or the memory, or
+/// that end the connection.
 const LEFT_OUT: &[&str] = &[
     "randomkey", // chosen by chance
     "dbsize",    // an expired key counts until it is deleted
@@ -49,15 +49,15 @@ const LEFT_OUT: &[&str] = &[
 ];
 /// Commands of the group `server` that are about data; the others are about the process.
 const DATA: &[&str] = &["flushall", "flushdb", "swapdb"];
-/// Commands that would leave little after, were they as frequent as the others.
+/// Commands that would leave little data if they were as frequent as the others.
 const RARE: &[&str] = &["flushall", "flushdb", "swapdb", "reset", "select", "discard"];
 
-/// What is sent to both servers.
+/// The commands sent to both servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
     /// The version of RESP.
     pub(crate) protocol: u8,
-    /// Commands that are sent before a reply is waited for.
+    /// The number of commands that are sent before replies are read.
     pub(crate) burst: usize,
     pub(crate) ops: Vec<Op>,
 }
@@ -119,7 +119,7 @@ impl Generator {
         let engine = engine();
         let asked = |spec: &CommandSpec| match spec.group {
             Group::Server => DATA.contains(&spec.name),
-            // What came later than the server.
+            // Commands that are newer than the server.
             _ if spec.since.starts_with(['8', '9']) || ["7.2.0", "7.4.0"].contains(&spec.since) => {
                 false
             }
@@ -133,7 +133,7 @@ impl Generator {
         Generator { commands: commands.collect() }
     }
 
-    /// The sequence that follows from a seed.
+    /// The sequence of a seed.
     pub(crate) fn sequence(&self, seed: u64) -> Sequence {
         let mut random = Rng::with_seed(seed);
         let protocol = if random.bool() { 2 } else { 3 };
@@ -155,8 +155,8 @@ impl Generator {
             };
             words.iter_mut().for_each(|word| request::lengthen(word, &mut random));
             if spec.name.starts_with("sort") {
-                // There a SORT takes the error that an earlier number out of range left  for
-                // its own.
+                // Otherwise a SORT there mistakes the error left by an earlier number out of range
+                // for its own.
                 let words = ["ZADD", "nothing", "XX", "0.5", "m"];
                 ops.push(Op::Call(words.map(|word| word.as_bytes().to_vec()).into()));
             }

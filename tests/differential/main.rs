@@ -1,14 +1,14 @@
-//! Random sequences of commands to Perdura and to redis-server, reply for reply, in RESP2 and
-//! RESP3, with restarts of Perdura between them that must change no reply.
+//! Random sequences of commands to Perdura and to redis-server, compared reply by reply, in RESP2
+//! and RESP3, with restarts of Perdura that must change no reply.
 //!
-//! The commands come from the command table: each documented argument with values from the edges of
-//! its kind, one request in ten spoilt; half of the sequences are sent in pipelines. Perdura is
-//! killed or asked to end at random places, over a pool and over a log; redis-server goes on, and
-//! only its connection is closed, since a connection's state ends with it. A sequence that differs
-//! is shrunk to the smallest that still does. What cannot be the same is left out in `generate.rs`,
-//! each with its reason.
+//! The commands come from the command table: each documented argument with edge values of its kind,
+//! one request in ten malformed; half of the sequences are sent in pipelines. Perdura is killed or
+//! terminated at random points, over a pool and over a log; redis-server keeps running, and only
+//! its connection is closed, since a connection's state ends with it. A sequence that differs is
+//! shrunk to the smallest that still does. Commands that cannot give the same replies are left out
+//! in `generate.rs`, each with its reason.
 //!
-//! It is a program, so that it can end with one line of figures: `make differential MINUTES=10`.
+//! This is a program, so that it can end with one line of figures: `make differential MINUTES=10`.
 //! `DIFFERENTIAL_SEED` repeats one sequence, `DIFFERENTIAL_LOG` names a table to which the figures
 //! are added.
 
@@ -25,16 +25,16 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use testkit::{Launch, two_at_a_time};
 
-/// Sequences without a limit of time.
+/// The number of sequences without a time limit.
 const SEQUENCES: u64 = 120;
-/// Servers are new after this many sequences.
+/// The number of sequences after which servers are replaced.
 const SERVERS_LIVE: u64 = 60;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// How many sequences, and from which seed on.
+/// The number of sequences, and the first seed.
 struct Limits {
     began: Instant,
     time: Option<Duration>,
@@ -56,23 +56,23 @@ impl Limits {
         }
     }
 
-    /// Whether a sequence, counted from 0, is run.
+    /// Returns true if the sequence with this number, from 0, is to be run.
     fn allow(&self, number: u64) -> bool {
         number < self.sequences && self.time.is_none_or(|time| self.began.elapsed() < time)
     }
 
-    /// How many sequences the same servers are used for.
+    /// The number of sequences for which the same servers are used.
     fn servers_live(&self) -> u64 {
         if self.is_single() { 1 } else { SERVERS_LIVE }
     }
 
-    /// One sequence is repeated.
+    /// Returns true if one sequence is repeated.
     fn is_single(&self) -> bool {
         self.sequences == 2
     }
 }
 
-/// Runs the sequences of a batch over new servers; fails when one of them differed.
+/// Runs the sequences of a batch over new servers; fails if one of them differed.
 fn servers(
     generator: &Generator,
     limits: &Limits,
@@ -114,7 +114,7 @@ impl Figures {
     }
 }
 
-/// The smallest sequence that differs, sent one by one if that will do.
+/// Returns the smallest sequence that differs, with commands sent one by one if that suffices.
 fn shrink(pair: &mut Pair, mut sequence: Sequence) -> Sequence {
     let alone = Sequence { burst: 1, ..sequence.clone() };
     if pair.run(&alone).is_some() {
@@ -124,7 +124,7 @@ fn shrink(pair: &mut Pair, mut sequence: Sequence) -> Sequence {
     with(&shrink::smallest(sequence.ops.clone(), |ops| pair.run(&with(ops)).is_some()))
 }
 
-/// Shrinks what differs, and shows it.
+/// Shrinks a sequence that differs, and prints it.
 fn show(pair: &mut Pair, what: &str, seed: u64, sequence: Sequence) {
     let small = shrink(pair, sequence);
     let Sequence { protocol, burst, ops } = &small;
@@ -139,7 +139,7 @@ fn show(pair: &mut Pair, what: &str, seed: u64, sequence: Sequence) {
 }
 
 /// A server that forgets everything at a restart must be noticed, and the sequence shrunk to a
-/// write, a restart, a read.
+/// write, a restart and a read.
 fn canary(generator: &Generator) -> Result<(), String> {
     let mut pair = Pair::start(Launch::redis(), false);
     for seed in 0..40 {

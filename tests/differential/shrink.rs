@@ -1,9 +1,9 @@
 //! The smallest part of a sequence that still fails.
 //!
-//! Parts are left out, large ones first; what still fails without a part goes on without it, until
+//! Parts are left out, large ones first; if the rest still fails, it continues without them, until
 //! no single step can be left out any more.
 
-/// `fails` must hold for the whole.
+/// Returns the smallest part for which `fails` holds; it must hold for the whole.
 pub(crate) fn smallest<T: Clone>(mut steps: Vec<T>, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let mut part = steps.len().div_ceil(2);
     while part > 0 {

@@ -1,11 +1,11 @@
-//! A log that can no longer be written: nothing more is acknowledged, the client is told why, and
-//! what was acknowledged before comes back. It goes on when there is space again; what is durable
-//! can be read meanwhile.
+//! A log that can no longer be written: nothing more is acknowledged, the client gets the reason,
+//! and everything acknowledged before is recovered. Writing continues when there is space again;
+//! durable data can be read meanwhile.
 //!
-//! A full disk is a limit on the size of files; with root, a small file system too. A disk that
-//! fails a sync, which takes root, is a file system in a file that promises more space than the
-//! memory has that it is in: write(2) succeeds and fdatasync fails. `tests/kill` kills servers
-//! under load whose disk is full; `crates/commands/tests/it/log_failure.rs` lets writes, syncs and
+//! A full disk is emulated by a limit on the size of files; with root, by a small file system too.
+//! A disk that fails a sync, which takes root, is a file system in a file that promises more space
+//! than its memory has: write(2) succeeds and fdatasync fails. `tests/kill` kills servers under
+//! load whose disk is full; `crates/commands/tests/it/log_failure.rs` makes writes, syncs and
 //! renames of an engine's log fail.
 
 use std::fs::{self, File};
@@ -17,7 +17,8 @@ use testkit::{Client, Launch, Medium, Server};
 
 const FULL: &str = "(error) MISCONF Errors writing to the AOF file: File too large";
 
-/// Sets one key after the other until that is refused; how many were acknowledged, and the refusal.
+/// Sets one key after the other until that is refused. Returns the number of acknowledged ones, and
+/// the refusal.
 fn write_until_refused(server: &Server) -> (u32, String) {
     let mut client = server.client();
     for n in 0..100_000 {
@@ -31,7 +32,7 @@ fn write_until_refused(server: &Server) -> (u32, String) {
     panic!("a file of 64 KiB took 100000 commands");
 }
 
-/// Every write is refused, and everything else goes on.
+/// Checks that every write is refused, and everything else works.
 #[track_caller]
 fn check_refuses(client: &mut Client, policy: &str, refusal: &str) {
     client.check("SET another value", refusal);
@@ -75,7 +76,7 @@ fn a_log_that_is_not_synced_stops_when_it_cannot_be_written() {
     check_full("no");
 }
 
-/// What a client is told once a second, until it is this.
+/// Reads a field once a second, until it has this value.
 #[track_caller]
 fn wait_for(client: &mut Client, field: &str, value: &str) {
     let began = Instant::now();
@@ -85,8 +86,8 @@ fn wait_for(client: &mut Client, field: &str, value: &str) {
     }
 }
 
-/// The server runs full, there is space again, and it goes on: with what it executed before it told
-/// that it was full.
+/// The server runs full, gets space again, and continues, with the commands that it executed before
+/// it reported that it was full.
 fn check_goes_on(mut server: Server, policy: &str, full: &str, free_space: impl Fn(&Server)) {
     let (acknowledged, _) = write_until_refused(&server);
     assert!(acknowledged > 500, "{policy}: refused after {acknowledged}");
@@ -96,7 +97,7 @@ fn check_goes_on(mut server: Server, policy: &str, full: &str, free_space: impl 
         client.check(&format!("GET key{n}"), "\"some value of some length\"");
     }
     if policy == "always" {
-        // It was executed, and is not in the log.
+        // It was executed, but is not in the log.
         client.check(&format!("GET key{acknowledged}"), full);
         client.check(&format!("MGET key0 key{acknowledged}"), full);
         client.check("DBSIZE", full);
@@ -136,7 +137,7 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// None where this process may not mount.
+    /// `None` if this process may not mount.
     fn new() -> Option<SmallDisk> {
         let disk = SmallDisk { folder: Medium::Memory.scratch() };
         succeeds("mount", &["-t", "tmpfs", "-o", "size=256k", "none"], &[disk.folder.path()])
@@ -167,7 +168,7 @@ fn a_log_goes_on_when_its_disk_has_space_again() {
     }
 }
 
-/// A file system that has less space than it says.
+/// A file system that has less space than it claims.
 struct ThinDisk {
     above: TempDir,
 }
@@ -178,7 +179,7 @@ fn succeeds(program: &str, arguments: &[&str], path: &[&Path]) -> bool {
 }
 
 impl ThinDisk {
-    /// None where this process may not mount.
+    /// `None` if this process may not mount.
     fn new() -> Option<ThinDisk> {
         let disk = ThinDisk { above: Medium::Memory.scratch() };
         let [memory, folder] = [disk.memory(), disk.folder()];
@@ -206,7 +207,7 @@ impl ThinDisk {
         succeeds("mount", &["-o", "loop"], &[&self.image(), &self.folder()])
     }
 
-    /// What was only in the kernel's memory is gone; from now on there is space.
+    /// Loses the data that was only in the kernel's memory; from now on there is space.
     fn lose_what_was_not_written(&self) {
         assert!(succeeds("umount", &[], &[&self.folder()]), "the disk is still in use");
         assert!(succeeds("mount", &["-o", "remount,size=64m"], &[&self.memory()]), "no more room");
@@ -221,7 +222,7 @@ impl Drop for ThinDisk {
     }
 }
 
-/// Cuts the zeros off where blocks were promised and never written.
+/// Cuts off the zeros of blocks that were promised and never written.
 fn cut_holes(folder: &Path) {
     let files = fs::read_dir(folder.join("appendonlydir")).expect("a log").flatten();
     for file in files.filter(|file| file.file_name().to_string_lossy().contains(".incr.")) {
@@ -285,8 +286,8 @@ fn a_log_that_cannot_be_synced_does_not_hide_what_it_loses() {
     };
     let mut acknowledged = 0;
     while acknowledged < 2000 && set(acknowledged) {
-        // A message may be on its way to the other connection when its EXEC is answered: the log is
-        // not to fail before it is there, but for the last one.
+        // A message may still be on its way to the other connection when its EXEC is answered: the
+        // log must not fail before it has arrived, except for the last one.
         if let Some(number) = acknowledged.checked_sub(1) {
             let message = listener.receive().expect("a message").to_string();
             assert_eq!(message, format!("[\"message\", \"set\", \"{number}\"]"));
@@ -296,7 +297,7 @@ fn a_log_that_cannot_be_synced_does_not_hide_what_it_loses() {
     assert!((100..2000).contains(&acknowledged), "{acknowledged} are acknowledged on 6 MiB");
 
     server.kill();
-    // What was sent before the end of the server is still on its way.
+    // Messages sent before the end of the server are still on their way.
     let mut reported = acknowledged - 1;
     while let Ok(message) = listener.receive() {
         let expected = format!("[\"message\", \"set\", \"{reported}\"]");

@@ -1,7 +1,6 @@
-//! The append-only file between Perdura and redis-server, and what a crash leaves of it.
+//! The append-only file between Perdura and redis-server, and after a crash.
 //!
-//! A directory that one of them wrote is loaded by the other: every key, value and expiry time must
-//! be the same.
+//! Each loads a directory that the other wrote: every key, value and expiry time must be the same.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,7 +34,7 @@ fn contents(server: &Server) -> Contents {
     contents
 }
 
-/// A bit of everything that changes strings and keys.
+/// Changes strings and keys in various ways.
 fn change(client: &mut Client) {
     let binary: Vec<u8> = (0..=255).collect();
     assert!(client.call(&[b"SET", &binary[..], &binary]).is_ok());
@@ -160,7 +159,7 @@ fn incremental(folder: &Path) -> PathBuf {
     files.pop().expect("an incremental file")
 }
 
-/// Commands whose records are cut, with what `WHAT` says after each.
+/// Commands whose records are cut, with the results of `WHAT` after each.
 const RECORDS: [&[&str]; 5] = [
     &["SET first one"],
     &["SELECT 3", "SET there value PXAT 4102444800000", "SELECT 0"],

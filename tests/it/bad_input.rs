@@ -1,8 +1,8 @@
-//! What comes from outside and is wrong: requests, connections, files, options.
+//! Wrong input from outside: requests, connections, files, options.
 //!
-//! Each is answered by a clear error (Redis's words where Redis has them), hurts no other client,
-//! and loses nothing. What can be asked of redis-server is asked of it too, so that the expected
-//! replies are Redis's and not ours.
+//! Each is answered by a clear error (in Redis's words if Redis has them), affects no other client,
+//! and loses nothing. Where possible redis-server is asked too, so that the expected replies are
+//! Redis's and not ours.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,10 +12,10 @@ use std::path::Path;
 use std::time::Duration;
 use testkit::{Launch, Medium, Server};
 
-/// Said of a conversation that the server ends.
+/// Marks a conversation that the server ends.
 const CLOSED: &str = " closed";
 
-/// Sends raw bytes and reads until the server closes, or says nothing more after this many bytes.
+/// Sends raw bytes and reads until the server closes, or until this many bytes have arrived.
 fn converse(server: &Server, bytes: &[u8], awaited: usize) -> String {
     let mut stream = TcpStream::connect(server.address()).expect("a connection");
     let _ = stream.write_all(bytes);
@@ -27,7 +27,7 @@ fn converse(server: &Server, bytes: &[u8], awaited: usize) -> String {
     format!("{}{}", String::from_utf8_lossy(&reply), if closed { CLOSED } else { "" })
 }
 
-/// Requests that are no requests, each with the whole answer.
+/// Malformed requests, each with the whole reply.
 const MALFORMED: &[(&str, &str)] = &[
     (
         "*3\r\n$3\r\nSET\r\n$1\r\nx\r\nfooz\r\n",
@@ -129,7 +129,7 @@ fn binary_keys_and_values_are_kept() {
     }
 }
 
-/// A pool as it is after some writes and a clean end, in a directory of its own.
+/// A pool after some writes and a clean shutdown, in a directory of its own.
 fn pool() -> Server {
     let mut server = Launch::perdura_pmem().start();
     let mut client = server.client();
@@ -140,7 +140,7 @@ fn pool() -> Server {
     server
 }
 
-/// Starts over a pool that something happened to: refused, naming what was found.
+/// Starts over a damaged pool; the start is refused, and names what was found.
 #[track_caller]
 fn refused(server: &Server, launch: &Launch, said: &str) {
     let ended = launch.run_to_end_in(server.folder());

@@ -1,7 +1,6 @@
 //! An ordinary client library, as applications use it: the `redis` crate, in RESP2 and RESP3.
 //!
-//! The same statements run against redis-server, so that a test that asks for too much is noticed
-//! as well.
+//! The same statements run against redis-server, to notice a test that asks for too much.
 
 use redis::{Commands, Connection, ErrorKind, RedisResult};
 use std::collections::HashSet;

@@ -1,5 +1,6 @@
-//! docs/durability.md against the code and the logs: every write command has its row, every test
-//! that keeps a bug out exists, and the figures of long runs are the sums of their tables.
+//! Checks docs/durability.md against the code and the logs: every write command has its row, every
+//! test that guards against a bug exists, and the figures of long runs are the sums of their
+//! tables.
 
 use commands::spec::WRITE;
 use commands::{Engine, EngineOptions};
@@ -18,7 +19,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// The part of the page under a heading.
+/// The section under a heading.
 fn section(heading: &str) -> String {
     let page = read("docs/durability.md");
     let rest = page.split(&format!("\n## {heading}\n")).nth(1).map(str::to_owned);
@@ -91,7 +92,7 @@ fn sum(table: &str, column: &str) -> u64 {
         .sum()
 }
 
-/// The page tells a figure as the table does.
+/// Checks that the page has the same figure as the table.
 #[track_caller]
 fn check(table: &str, columns: &[&str]) {
     let section = section("Verification");

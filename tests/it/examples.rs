@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! The examples print what they should.
 
 use std::process::Command;
 

@@ -1,10 +1,9 @@
-//! Of a cache's reads, how many find what they look for: compared with redis-server, under each
-//! policy that goes by uses.
+//! The hit ratio of a cache, compared with redis-server's, under each policy that depends on use.
 //!
-//! Keys are read by Zipf's law (exponent 0.99, as YCSB's), and what is not found is written. A
-//! tenth of the keys has space: `maxmemory` is what the server takes for that many.
-//! `HIT_RATIO_REQUESTS` makes a longer run, whose table is printed with `--nocapture`; Redis's LRU
-//! clock ticks once a second, so that a short run says little of it.
+//! Keys are read by Zipf's law (exponent 0.99, as in YCSB), and missing ones are written. A tenth
+//! of the keys has space: `maxmemory` is what the server takes for that many. `HIT_RATIO_REQUESTS`
+//! makes a longer run, whose table is printed with `--nocapture`; Redis's LRU clock ticks once a
+//! second, so a short run says little about it.
 
 use testkit::{Client, Launch, Reply};
 
@@ -12,7 +11,7 @@ const KEYS: usize = 20_000;
 const RESIDENT: usize = KEYS / 10;
 const ROUND: usize = 50;
 
-/// How much worse than Redis's a hit ratio may be: both are estimates of a random process.
+/// The allowed difference from Redis's hit ratio: both are estimates of a random process.
 const MARGIN: f64 = 0.03;
 
 struct Zipf(Vec<f64>);
@@ -30,7 +29,7 @@ impl Zipf {
         )
     }
 
-    /// A key, whose number says nothing of how often it is drawn.
+    /// Draws a key; its number does not reveal its frequency.
     fn draw(&self, random: &mut fastrand::Rng) -> String {
         let at = random.f64() * self.0[KEYS - 1];
         let rank = self.0.partition_point(|sum| *sum < at);
@@ -50,8 +49,7 @@ fn set(key: &str, policy: &str) -> Vec<Vec<u8>> {
     words
 }
 
-/// The part of the second half of the requests that found their keys, and how many keys there were
-/// at the end.
+/// Returns the hit ratio of the second half of the requests, and the number of keys at the end.
 fn hit_ratio(launch: Launch, policy: &str, requests: usize) -> (f64, i64) {
     let server = launch.start();
     let mut client = Client::connect(server.address()).expect("a connection");

@@ -1,8 +1,8 @@
-//! The check of `tests/kill` can fail: each way to lose or tear what was acknowledged that is
-//! injected here is noticed.
+//! The check of `tests/kill` can fail: each injected way to lose or tear acknowledged data is
+//! noticed.
 //!
-//! The servers are whole ones; what is injected is outside of them: a server that keeps nothing,
-//! a log whose tail is gone, a pool as it was some moments ago, a connection that acknowledges a
+//! The servers are complete ones; the faults are injected outside of them: a server that keeps
+//! nothing, a log without its tail, a pool of some moments ago, a connection that acknowledges a
 //! write and drops it, one that executes a script as two.
 
 use std::fs;
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use testkit::load::{Crew, Habits, Violation};
 use testkit::{Client, Launch, Server};
 
-/// How long clients write at least.
+/// The minimum time for which clients write.
 const LOADED: Duration = Duration::from_millis(150);
 
-/// Steps that are acknowledged before a server is killed.
+/// The number of steps acknowledged before a server is killed.
 const ENOUGH: u64 = 200;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -50,7 +50,7 @@ fn crew() -> Crew {
     Crew::new(3, fastrand::u64(..), Habits::USUAL)
 }
 
-/// One good round, and one in which something is injected: whether that was noticed.
+/// Runs a good round, and one with an injected fault, which must be noticed.
 #[track_caller]
 fn check_noticed(launch: Launch, before: impl FnOnce(&Path), plant: impl FnOnce(&Path)) {
     let (mut server, mut crew) = (launch.start(), crew());
@@ -61,7 +61,7 @@ fn check_noticed(launch: Launch, before: impl FnOnce(&Path), plant: impl FnOnce(
     check_lost(round(&mut server, &mut crew, address, plant), crew.steps());
 }
 
-/// What was noticed is that acknowledged steps are gone, not that the round came to no end.
+/// Checks that the violation is lost acknowledged steps, not a round that did not complete.
 #[track_caller]
 fn check_lost(noticed: Result<(), Violation>, steps: u64) {
     let Err(Violation(text)) = noticed else { panic!("nothing was noticed after {steps} steps") };
@@ -134,8 +134,8 @@ fn a_write_that_is_acknowledged_and_dropped_is_noticed() {
     check_lost(noticed, crew.steps());
 }
 
-/// The server is killed between the halves: what is there is neither the state before the script
-/// nor the one after it.
+/// The server is killed between the halves: its state is neither the one before the script nor the
+/// one after it.
 #[test]
 fn a_script_that_is_executed_as_two_is_noticed() {
     let (mut server, mut crew) = (Launch::perdura_pmem().start(), crew());
@@ -168,7 +168,7 @@ fn forgetful_proxy(server: SocketAddr) -> SocketAddr {
     proxy(server, 10)
 }
 
-/// Relays between clients and a server, and forgets every N SETs.
+/// Relays between clients and a server, and drops one in N SETs.
 fn proxy(server: SocketAddr, drop_every: usize) -> SocketAddr {
     let sets = Arc::new(AtomicUsize::new(0));
     let forgets = move || sets.fetch_add(1, Ordering::Relaxed) % drop_every == drop_every - 1;
@@ -191,8 +191,8 @@ fn listen(
     address
 }
 
-/// Passes on what comes, up to a script that can be halved: of that one, the first commands only,
-/// and no reply.
+/// Relays requests up to a script that can be halved: of that one, only the first commands, and no
+/// reply.
 fn halve_a_script(client: TcpStream, server: SocketAddr, is_halved: &AtomicBool) -> io::Result<()> {
     let mut server = TcpStream::connect(server)?;
     let mut answers = client.try_clone()?;
@@ -218,7 +218,8 @@ fn halve_a_script(client: TcpStream, server: SocketAddr, is_halved: &AtomicBool)
     }
 }
 
-/// All commands of a script but the last, if the one before that is a SET, which changes something.
+/// Returns all commands of a script but the last, if the one before that is a SET, which changes
+/// something.
 fn half_of_script(words: &[Vec<u8>]) -> Option<&[Vec<u8>]> {
     let (call, last) = (words.first()?, words.len().checked_sub(4)?);
     let is_script = [&b"EVAL"[..], b"FCALL"].contains(&call.as_slice());
@@ -227,7 +228,7 @@ fn half_of_script(words: &[Vec<u8>]) -> Option<&[Vec<u8>]> {
     (is_script && counts_last && count == b"3" && set == b"SET").then(|| &words[..last])
 }
 
-/// One command and its reply after the other.
+/// Relays one command and its reply after the other.
 fn pass_on(client: TcpStream, server: SocketAddr, forgets: impl Fn() -> bool) -> io::Result<()> {
     let server = TcpStream::connect(server)?;
     server.set_nodelay(true)?;

@@ -1,5 +1,5 @@
-//! Tests of whole servers, of the library's examples, and of documents, in
-//! one program, so that they are linked once.
+//! Tests of complete servers, of the library's examples, and of documents, in one program, so that
+//! they are linked once.
 
 #![forbid(unsafe_code)]
 

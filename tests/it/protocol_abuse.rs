@@ -1,8 +1,7 @@
-//! Clients that mean harm, or know no better: what they do costs them their connection, and nobody
-//! else anything.
+//! Malicious or ignorant clients: they may lose their own connection, but affect nobody else.
 //!
-//! Each test is tried on redis-server too where the outcome is Redis's to define. A bystander,
-//! connected before, must be answered during and after; the server's memory stays within what its
+//! Each test also runs against redis-server if Redis defines the outcome. A bystander, connected
+//! before, must be answered during and after; the server's memory stays within its limits.
 //! limits allow.
 
 use std::fs;
@@ -13,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use testkit::{Client, Launch, Server};
 
-/// How long the server may take to notice what a client did.
+/// The maximum time for the server to notice what a client did.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs the same test on redis-server and on Perdura with these options.
@@ -33,7 +32,7 @@ fn connect(server: &Server) -> TcpStream {
     TcpStream::connect(server.address()).expect("a connection")
 }
 
-/// Bytes of the server's memory that are in use.
+/// Bytes of the server's resident memory.
 fn resident(server: &Server) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("a process");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory");
@@ -49,7 +48,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Returns true if the server closes the connection, whatever it says before.
+/// Returns true if the server closes the connection, possibly after a reply.
 fn is_closed(mut stream: &TcpStream) -> bool {
     stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
     let mut rest = Vec::new();
@@ -142,8 +141,8 @@ fn a_client_that_never_reads_is_closed() {
 fn a_request_beyond_the_query_buffer_is_closed() {
     on_both(&["--client-query-buffer-limit", "1mb"], |server, bystander| {
         let mut stream = connect(server);
-        // Small arguments that never become a command; an argument of its own buffer does not count
-        // in Redis.
+        // Small arguments that never become a command; Redis does not count an argument in a buffer
+        // of its own.
         let _ = stream.write_all(b"*1000000\r\n");
         let piece = b"$1000\r\n".iter().chain(&[b'x'; 999]).copied().collect::<Vec<u8>>();
         let _ = stream.write_all(&[&b"$2000000\r\n"[..], &piece.repeat(1900)].concat());
@@ -173,7 +172,7 @@ fn empty_requests_take_no_memory() {
     });
 }
 
-/// What a browser sends, with a command in its body, ends at the first of its words that is known.
+/// A browser's request, with a command in its body, ends at the first word that is recognized.
 #[test]
 fn http_is_not_taken_for_commands() {
     on_both(&[], |server, bystander| {
@@ -184,7 +183,7 @@ fn http_is_not_taken_for_commands() {
             assert!(is_closed(&stream), "{head}");
         }
         if !server.log().contains("Redis is starting") {
-            // In a header's place before `Host:`, where Redis executes it.
+            // In the place of a header before `Host:`, where Redis executes it.
             for method in ["GET", "PUT", "OPTIONS", "head"] {
                 let mut stream = connect(server);
                 let _ = write!(stream, "{method} / HTTP/1.1\r\n{body}Host: here\r\n\r\n");
@@ -227,7 +226,8 @@ fn silent_clients_are_closed_after_the_timeout() {
             })
             .collect();
         let closed = thread::spawn(move || silent.iter().all(is_closed));
-        // Who says something periodically stays; after a long silence it may be gone as well.
+        // A client that sends something periodically stays; after a long silence it may be gone as
+        // well.
         while !closed.is_finished() {
             thread::sleep(Duration::from_millis(50));
             let sent = Instant::now();
@@ -277,7 +277,7 @@ fn strangers_cannot_nest_or_send_much() {
 #[test]
 fn clients_beyond_the_limit_are_notified() {
     on_both(&["--maxclients", "20"], |server, bystander| {
-        // Whoever saw it start may still be counted.
+        // The clients that waited for the start may still be counted.
         wait_until("nobody else is here", || bystander.info("clients")["connected_clients"] == "1");
         let guests: Vec<Client> = (0..19)
             .map(|_| {

@@ -1,15 +1,15 @@
-//! The same bytes to redis-server and to Perdura, the same bytes back.
+//! The same bytes to redis-server and to Perdura give the same bytes back.
 //!
-//! Streams of good commands with damage at random places: whatever the two make of them, they must
-//! make the same, reply for reply, up to the point where the connection is closed. A seed that
-//! finds a difference is printed.
+//! Streams of valid commands are damaged at random places: whatever the two servers make of them,
+//! the replies must be the same up to the point where the connection is closed. A seed that finds a
+//! difference is printed.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
 use testkit::{Launch, Server};
 
-/// Commands whose replies depend on nothing but what was sent on the same connection.
+/// Commands whose replies depend only on what was sent on the same connection.
 const COMMANDS: &[&[&str]] = &[
     &["PING"],
     &["PING", "a b"],
@@ -71,7 +71,7 @@ fn damage(out: &mut Vec<u8>, random: &mut fastrand::Rng) {
     }
 }
 
-/// All that the server answers until it has read everything or closes.
+/// Returns all output of the server until it has read everything or closes.
 fn says(server: &Server, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(server.address()).expect("a connection");
     let mut reply = Vec::new();

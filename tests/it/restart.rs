@@ -1,8 +1,7 @@
-//! A restart costs the same whatever the pool holds.
+//! A restart costs the same, whatever the pool holds.
 //!
-//! Time is reported and not asserted, since the machine that runs the tests may be busy. What is
-//! asserted is the reason for it: the work that recovery counts is bounded by the logs and does not
-//! grow with the keys.
+//! Time is reported and not asserted, since the machine may be busy. The reason for it is asserted:
+//! the work that recovery counts is bounded by the logs and does not grow with the keys.
 
 use std::collections::BTreeMap;
 use testkit::{Client, Launch, Server};
@@ -31,7 +30,7 @@ fn fill(client: &mut Client, from: usize, to: usize) {
     }
 }
 
-/// What recovery did at the last start.
+/// The work of recovery at the last start.
 fn recovery(client: &mut Client) -> BTreeMap<String, u64> {
     let work = |name: &str| name == "recovery_records" || name == "recovery_words";
     let fields = client.info("persistence").into_iter().filter(|(name, _)| work(name));
@@ -52,9 +51,9 @@ fn restart(server: &mut Server, keys: usize) -> BTreeMap<String, u64> {
     work
 }
 
-/// The words that recovery may have to store: of each shard's log it reads two sections, and one
-/// record more. A section is 32 KiB shared among the shards, and 2 KiB at least; a record of this
-/// test is no longer than a section. How much of that a crash leaves differs from one to the next.
+/// The maximum number of words that recovery may have to store: of each shard's log it reads two
+/// sections, and one more record. A section is 32 KiB divided by the shards, and at least 2 KiB; a
+/// record of this test is no longer than a section. The actual number differs from crash to crash.
 fn bound(client: &mut Client) -> u64 {
     let shards: u64 = client.info("persistence")["pool_shards"].parse().expect("a number");
     3 * shards.max(16) * (2 << 10) / 8

@@ -1,6 +1,6 @@
 //! The main job, done as its user does it: with redis-cli and redis-benchmark.
 //!
-//! Start, write, kill -9, start again, read. Nothing here speaks the protocol itself.
+//! Start, write, kill -9, start again, read. This test does not use the protocol itself.
 
 use std::process::Command;
 use testkit::{Launch, Server};
@@ -78,8 +78,7 @@ fn redis_passes_the_smoke_test() {
     pass_smoke_test(Launch::redis().args(["--appendonly", "yes", "--appendfsync", "always"]));
 }
 
-/// What a user must be able to see at a glance: where the data is, what it survives, what came
-/// back.
+/// Facts that a user must see at a glance: where the data is, what it survives, what was recovered.
 #[test]
 fn the_start_says_what_is_durable() {
     let mut server = Launch::perdura_pmem().start();

@@ -3,14 +3,14 @@
 //! After each restart every client must find the state after some prefix of its commands, from the
 //! last acknowledged to the last sent; transactions and multi-key commands are whole
 //! ([`testkit::load`]). Every seventh round ends by SIGTERM instead, and after every third one the
-//! next start is killed too. This is what the end of a process may cost; what a power loss may cost
-//! is decided over simulated media, since the caches of a CPU survive a kill. That this check can
-//! fail is shown in `tests/it/kill_canary.rs`.
+//! next start is killed too. This tests what the end of a process may cost; simulated media test
+//! what a power loss may cost, since the caches of a CPU survive a kill. `tests/it/kill_canary.rs`
+//! shows that this check can fail.
 //!
-//! It is a program, so that it can end with one line of figures: `make kill ROUNDS=500`.
+//! This is a program, so that it can end with one line of figures: `make kill ROUNDS=500`.
 //! `KILL_ROUNDS` sets the kills of each scenario, a word on the command line chooses scenarios,
-//! `KILL_SEED` repeats a run's commands (its timing repeats only roughly), `KILL_LOG` names a table
-//! to which the figures of each scenario are added.
+//! `KILL_SEED` repeats a run's commands (its timing only roughly), `KILL_LOG` names a table to
+//! which the figures of each scenario are added.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ const CLIENTS: usize = 5;
 const TERMINATE_EVERY: u64 = 6;
 /// After every third round the next start is killed too, in recovery or while the log is loaded.
 const KILL_START_EVERY: u64 = 3;
-/// MiB of the small disk.
+/// The size of the small disk, in MiB.
 const SMALL: u32 = 84;
 
 /// How a server ends.
@@ -43,7 +43,7 @@ enum End {
     Terminate,
 }
 
-/// A server, those who write to it, and what they have seen.
+/// A server, its clients, and the figures.
 struct Run<'s> {
     scenario: &'s Scenario,
     random: Rng,
@@ -65,7 +65,7 @@ impl Run<'_> {
                 end_server(&mut self.server, end)
             },
         )?;
-        // Where the log may be full, the last write may find that out.
+        // If the log may be full, its last write may detect that.
         if status.is_some_and(|ok| !ok) && self.scenario.short != Short::File {
             return Err(Violation(format!(
                 "SIGTERM was answered by a failure\n{}",
@@ -87,14 +87,14 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Something is to run short and has not yet.
+    /// Returns true if something must run out of space and has not yet.
     fn is_still_roomy(&self) -> bool {
         let refused = self.crew.refused() + self.figures.out_of_service;
         self.scenario.short != Short::Nothing && refused == 0
     }
 }
 
-/// Returns whether the server ended as it should, if it was asked.
+/// Ends the server. Returns whether it exited as it should, if it was asked to.
 fn end_server(server: &mut Server, end: End) -> Option<bool> {
     match end {
         End::Kill => {
@@ -105,13 +105,13 @@ fn end_server(server: &mut Server, end: End) -> Option<bool> {
     }
 }
 
-/// The same where a server that does not even start is a violation too.
+/// Does the same, but a server that does not start is a violation too.
 fn run_to_end(scenario: &Scenario, rounds: u64, seed: u64) -> Result<Option<Figures>, Violation> {
     catch_unwind(|| run(scenario, rounds, seed))
         .unwrap_or_else(|_| Err(Violation("see the panic above".into())))
 }
 
-/// Runs a scenario; its figures, or the first violation.
+/// Runs a scenario. Returns its figures, or the first violation.
 fn run(scenario: &Scenario, rounds: u64, seed: u64) -> Result<Option<Figures>, Violation> {
     let began = Instant::now();
     let mut random = Rng::with_seed(seed);
@@ -129,7 +129,7 @@ fn run(scenario: &Scenario, rounds: u64, seed: u64) -> Result<Option<Figures>, V
     };
     let crew = Crew::new(CLIENTS, seed, scenario.habits());
     let mut run = Run { scenario, random, crew, server, figures: Figures::default() };
-    // Where space is to be short, more rounds follow until it was.
+    // If space must run out, more rounds follow until it has.
     let mut number = 0;
     while number < rounds || (run.is_still_roomy() && number < 10 * rounds) {
         number += 1;

@@ -1,19 +1,19 @@
-//! The figures of a scenario, and the table in which those of many runs are kept.
+//! The figures of a scenario, and the table that collects those of many runs.
 
 use std::fmt;
 
-/// What a scenario did.
+/// The figures of a scenario.
 #[derive(Default)]
 pub(crate) struct Figures {
     pub(crate) kills: u64,
     pub(crate) terminations: u64,
-    /// Starts that were killed before they were through.
+    /// Starts that were killed before they were complete.
     pub(crate) starts_killed: u64,
-    /// Steps acknowledged.
+    /// Acknowledged steps.
     pub(crate) steps: u64,
     /// Scripts among them.
     pub(crate) scripts: u64,
-    /// Commands refused for want of space.
+    /// Commands refused for lack of space.
     pub(crate) refused: u64,
     /// Clients that were told that nothing more can be written.
     pub(crate) out_of_service: u64,

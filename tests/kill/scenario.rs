@@ -1,7 +1,8 @@
-//! The ways to persist under which servers are killed, and what may be short meanwhile.
+//! The persistence modes under which servers are killed, and the resource that may run out
+//! meanwhile.
 //!
 //! The end of a process takes nothing that the kernel was given: stores into a shared mapping stay,
-//! and so do bytes that write(2) took. So every backend and every policy of syncing has to keep
+//! and so do bytes that write(2) accepted. So every backend and every sync policy must keep
 //! everything that was acknowledged.
 
 use std::fs;
@@ -10,22 +11,22 @@ use std::process::Command;
 use testkit::load::Habits;
 use testkit::{Launch, Medium};
 
-/// Bytes that a log may grow by before its disk is full, in KiB.
+/// How much a log may grow before its disk is full, in KiB.
 const POOL_SIZE: std::ops::Range<u64> = 16..320;
 
-/// What runs out while clients write.
+/// The resource that runs out while clients write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Short {
     Nothing,
-    /// The pool has its largest size.
+    /// The pool reaches its maximum size.
     Pool,
-    /// A limit on the length of files, which a log meets after some more commands.
+    /// A limit on the length of files, which a log reaches after some more commands.
     File,
-    /// A file system of its own that holds little. Needs root.
+    /// A small file system of its own. Needs root.
     Disk,
 }
 
-/// One way to persist.
+/// A persistence mode.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     launch: fn() -> Launch,
@@ -85,7 +86,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
 ];
 
 impl Scenario {
-    /// What to start next over a folder.
+    /// How to start the server over a folder the next time.
     pub(crate) fn launch(&self, folder: &Path, random: &mut fastrand::Rng) -> Launch {
         match self.short {
             Short::File => (self.launch)().longest_file(longest(folder) + random.u64(POOL_SIZE)),
@@ -101,7 +102,7 @@ impl Scenario {
     }
 }
 
-/// The longest file of a log, in KiB.
+/// The length of the longest file of a log, in KiB.
 fn longest(folder: &Path) -> u64 {
     let files = fs::read_dir(folder.join("appendonlydir")).into_iter().flatten().flatten();
     let lengths = files.filter_map(|file| Some(file.metadata().ok()?.len()));
@@ -115,7 +116,7 @@ pub(crate) struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// None where this process may not mount.
+    /// `None` if this process may not mount.
     pub(crate) fn mount(mib: u32) -> Option<SmallDisk> {
         let above = Medium::Memory.scratch();
         let folder = above.path().join("small");

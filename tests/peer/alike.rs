@@ -1,16 +1,16 @@
-//! When two replies are the same.
+//! The comparison of two replies.
 
 use crate::both::USERS;
 use crate::rules_text::Peer;
 use crate::steps::Alike;
 use testkit::Reply;
 
-/// What an entry of ACL LOG has that two servers cannot tell alike.
+/// Fields of ACL LOG that must differ between two servers.
 const OWN: [&str; 2] = ["age-seconds", "client-info"];
-/// Of a client's line in ACL LOG, what both tell alike.
+/// Fields of a client's line in ACL LOG that both servers show alike.
 const OF_CLIENT: [&str; 6] = ["name", "db", "sub", "psub", "cmd", "user"];
 
-/// Compares two replies; `is_denied` says what the last DRYRUN of redis-server was.
+/// Compares two replies; `is_denied` is the result of redis-server's last DRYRUN.
 pub(crate) fn alike(
     (how, is_denied): (Alike, bool),
     peer: &Peer,
@@ -34,7 +34,7 @@ pub(crate) fn alike(
     }
 }
 
-/// Returns why something was refused, if it was.
+/// Returns the reason of a refusal, if the reply is one.
 fn refusal(reply: &Reply) -> Option<String> {
     let Reply::Error(text) = reply else { return None };
     let is_refusal = ["NOPERM", "NOAUTH", "WRONGPASS", "EXECABORT", "the connection"]
@@ -43,7 +43,7 @@ fn refusal(reply: &Reply) -> Option<String> {
     (is_refusal || text.contains("ACL")).then(|| text.clone())
 }
 
-/// The refusals of a reply, or of each of the replies of an EXEC.
+/// Returns the refusals in a reply, or in each of the replies of an EXEC.
 fn refusals(reply: &Reply) -> Vec<Option<String>> {
     match reply {
         Reply::Array(items) => {
@@ -54,7 +54,7 @@ fn refusals(reply: &Reply) -> Vec<Option<String>> {
     }
 }
 
-/// The reply as text, with its elements in an order of their own.
+/// Returns the reply as text, with its elements in a canonical order.
 pub(crate) fn unordered(reply: &Reply) -> String {
     let sorted = |mut items: Vec<String>| {
         items.sort();
@@ -108,7 +108,7 @@ fn log(reply: &Reply) -> Vec<Vec<(String, String)>> {
     reply.items().iter().map(entry).collect()
 }
 
-/// GETUSER and LIST: by which words commands are named is nobody's.
+/// Compares GETUSER and LIST, in which the choice of words for commands is undefined.
 fn rules(peer: &Peer, reply: &Reply) -> String {
     match reply {
         Reply::Array(items) => {

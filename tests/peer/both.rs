@@ -1,7 +1,7 @@
-//! Perdura and redis-server, and a case on both of them.
+//! Perdura and redis-server, and running a case on both.
 //!
-//! Steps of one client that follow one another are sent in one write. Nothing waits for a time:
-//! what takes effect in the background is asked for until it has, or for [`PATIENCE`].
+//! Consecutive steps of one client are sent in one write. Nothing waits for a fixed time:
+//! background effects are polled until they occur, or for [`PATIENCE`].
 
 use crate::alike::alike;
 use crate::rules_text::Peer;
@@ -10,27 +10,27 @@ use std::fs;
 use std::time::{Duration, Instant};
 use testkit::{Client, Launch, Medium, Reply, Server};
 
-/// How long something may take that happens in the background.
+/// The maximum time for a background effect.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Commands that are sent in one write.
+/// The maximum number of commands in one write.
 const BURST: usize = 64;
-/// What a connection that was closed replies.
+/// Stands for the reply of a closed connection.
 const CLOSED: &str = "the connection has ended";
-/// Counters of what was denied, and the reasons in ACL LOG that they count.
+/// Counters of denials, and the reasons in ACL LOG that they count.
 const DENIED: [(&str, &str); 4] = [
     ("acl_access_denied_auth", "auth"),
     ("acl_access_denied_cmd", "command"),
     ("acl_access_denied_key", "key"),
     ("acl_access_denied_channel", "channel"),
 ];
-/// Makes the default user what it is after a start.
+/// Resets the default user to its state after a start.
 const OPEN: &str = "ACL SETUSER default reset on nopass ~* &* +@all";
 /// The name of the file of users, in each server's directory.
 pub(crate) const USERS: &str = "users.acl";
 
-/// Where two servers differ.
+/// The first difference between two servers.
 pub(crate) struct Difference {
-    /// The step.
+    /// The index of the step.
     pub(crate) at: usize,
     pub(crate) ours: Reply,
     pub(crate) theirs: Reply,
@@ -59,7 +59,7 @@ impl Both {
         Both { servers, peer }
     }
 
-    /// Runs a case; what differs first.
+    /// Runs a case. Returns the first difference.
     pub(crate) fn run(&self, case: &Case) -> Option<Difference> {
         let mut talk = Talk {
             both: self,
@@ -83,7 +83,7 @@ impl Both {
         None
     }
 
-    /// Returns rules without commands that redis-server does not know; other requests as they are.
+    /// Returns rules without commands that redis-server does not know; other requests unchanged.
     fn known_to_redis(&self, words: Words) -> Words {
         if words[0] != b"ACL" {
             return words;
@@ -92,7 +92,7 @@ impl Both {
         crate::steps::words(&self.peer.known(&words.join(" ")))
     }
 
-    /// Returns what is in both logs after this mark, line by line.
+    /// Returns the lines of both logs after this mark.
     pub(crate) fn logged(&self, mark: &str) -> [Vec<String>; 2] {
         self.servers.each_ref().map(|server| {
             let log = server.log();
@@ -107,14 +107,14 @@ struct Talk<'b> {
     both: &'b Both,
     case: &'b Case,
     clients: [Option<[Client; 2]>; CLIENTS],
-    /// The replies that were asked for, to be given to the other server later.
+    /// The replies that are kept to be given to the other server later.
     kept: Option<[Reply; 2]>,
     is_denied: bool,
-    /// Both have forgotten what was denied before.
+    /// True if both have forgotten earlier denials.
     counts_denied: bool,
 }
 
-/// The next case finds a default user that lets it in, however this one ended.
+/// Leaves a default user that lets the next case in, however this one ended.
 impl Drop for Talk<'_> {
     fn drop(&mut self) {
         let is_of_users = |step: &Step| match &step.act {
@@ -137,7 +137,7 @@ fn called(client: &mut Client, words: &Words) -> Reply {
     client.try_call(words).unwrap_or_else(|_| Reply::Error(CLOSED.into()))
 }
 
-/// Asks until the answer is as it should be, or for [`PATIENCE`].
+/// Asks until the reply is as expected, or for [`PATIENCE`].
 fn asked_until(mut ask: impl FnMut() -> Reply, is_it: impl Fn(&Reply) -> bool) -> Reply {
     let began = Instant::now();
     loop {
@@ -167,7 +167,7 @@ impl Talk<'_> {
         self.clients(client).each_mut().map(|client| called(client, words))
     }
 
-    /// Runs steps of one client: several that are calls, or one.
+    /// Runs steps of one client: several calls, or one other step.
     fn steps(&mut self, at: usize, steps: &[Step]) -> Option<Difference> {
         let client = steps[0].client;
         if !steps[0].is_call() {
@@ -180,7 +180,7 @@ impl Talk<'_> {
         };
         let all: Vec<Words> = steps.iter().filter_map(words).collect();
         for client in self.clients(client) {
-            // Where it is closed, there are no replies either.
+            // If the connection is closed, there are no replies either.
             let _ = client.send_pipeline(&all);
         }
         let mut first = None;
@@ -275,7 +275,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Returns how often something was denied since the log and the counters were reset, by reason.
+    /// Returns the number of denials since the log and the counters were reset, by reason.
     fn denied(&mut self) -> [Reply; 2] {
         let [ours, theirs] = self.clients(ADMIN);
         let info = ours.run("INFO stats").text();
@@ -297,7 +297,7 @@ impl Talk<'_> {
         [0, 1].map(|at| Reply::Simple(lines.each_ref().map(|line| line[at].as_str()).join(" ")))
     }
 
-    /// Asks the administrator's connections until both answer so.
+    /// Asks on the administrator's connections until both replies are as expected.
     fn awaited(&mut self, line: &str, is_it: impl Fn(&Reply) -> bool) -> [Reply; 2] {
         let clients = self.clients(ADMIN);
         clients.each_mut().map(|client| {

@@ -1,16 +1,16 @@
-//! Cases that a generator makes, on Perdura and on redis-server, reply by reply, area by area: who
-//! may do what ([`acl`]), scripts and functions ([`scripts`]), what others learn of commands
-//! ([`events`]).
+//! Generated cases, on Perdura and on redis-server, compared reply by reply, in several areas:
+//! users' rights ([`acl`]), scripts and functions ([`scripts`]), side effects that other clients
+//! see ([`events`]).
 //!
-//! The oracle is redis-server 7.0.15. Where docs/compatibility.md says that Perdura differs, a case
-//! leaves that out or says what is expected, each with its reason. A case begins from nothing and
-//! follows from its seed, so that it can be repeated; one that differs is shrunk to the smallest
-//! that still does. The first line of a failure names the reply that differs.
+//! The oracle is redis-server 7.0.15. If docs/compatibility.md says that Perdura differs, a case
+//! leaves that out or states the expected reply, each with its reason. A case starts from an empty
+//! state and is determined by its seed, so that it can be repeated; one that differs is shrunk to
+//! the smallest that still does. The first line of a failure names the reply that differs.
 //!
-//! It is a program, so that its areas share two servers and it ends with a line of figures for
+//! This is a program, so that its areas share two servers and it ends with a line of figures for
 //! each: `make peer MINUTES=10 ONLY=acl`. `PEER_SEED` repeats one case, `PEER_LOG` names a table to
-//! which the figures are added. Mistakes that were injected, and how many were noticed, are in
-//! docs/durability.md.
+//! which the figures are added. docs/durability.md lists injected mistakes, and how many were
+//! noticed.
 
 #![forbid(unsafe_code)]
 
@@ -36,18 +36,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use steps::{Act, Alike, Case};
 
-/// What a script writes into the log begins with this.
+/// The beginning of the lines that scripts write into the log.
 const SAID: &str = "said by ";
 
-/// Runs of a case that differs by what may be a matter of time.
+/// How often a case that differs is run, since it may depend on time.
 const REPEATED: usize = 4;
 
-/// What is tested.
+/// An area of tests.
 struct Area<'g> {
     name: &'static str,
-    /// Cases without a limit of time.
+    /// The number of cases without a time limit.
     cases: u64,
-    /// Runs the case of a seed: how many steps it has, and what differs, as text.
+    /// Runs the case of a seed. Returns its number of steps, and the difference, as text.
     run: Box<dyn Fn(u64) -> (usize, Option<String>) + 'g>,
 }
 
@@ -62,8 +62,8 @@ fn engine() -> Engine {
     Engine::new(EngineOptions::new(Arc::new(Keyspace::new(heap, 0))))
 }
 
-/// The smallest case that differs. What waits for others is left as it is: without them it waits in
-/// vain.
+/// Returns the smallest case that differs. A case with waits is left as it is: without the other
+/// steps they would not end.
 fn smallest(both: &Both, case: Case) -> Case {
     if case.steps.iter().any(|step| matches!(step.act, Act::AwaitBlocked | Act::AwaitBusy)) {
         return case;
@@ -72,8 +72,8 @@ fn smallest(both: &Both, case: Case) -> Case {
     with(&shrink::smallest(case.steps.clone(), |steps| both.run(&with(steps)).is_some()))
 }
 
-/// Runs a case; where counters differ, several times: what a script did before it was moved to
-/// another thread counts twice, which is a matter of time.
+/// Runs a case, several times if counters differ: the calls that a script made before it was moved
+/// to another thread count twice, which depends on time.
 fn differs_each_time(both: &Both, case: &Case) -> bool {
     for _ in 0..REPEATED {
         match both.run(case) {
@@ -91,7 +91,7 @@ fn run_case(both: &Both, seed: u64, case: Case) -> (usize, Option<String>) {
     (steps, differs_each_time(both, &case).then(|| shown(both, seed, case)))
 }
 
-/// Shrinks what differs: the text that shows it.
+/// Shrinks a case that differs. Returns the text that shows it.
 fn shown(both: &Both, seed: u64, case: Case) -> String {
     let small = smallest(both, case);
     let (at, ours, theirs) = match both.run(&small) {
@@ -109,7 +109,7 @@ fn shown(both: &Both, seed: u64, case: Case) -> String {
     text
 }
 
-/// Runs the cases of an area; whether one of them differed.
+/// Runs the cases of an area. Returns true if one of them differed.
 fn run(both: &Both, area: &Area<'_>, time: Option<Duration>) -> bool {
     let (first, cases) = match (number("PEER_SEED"), time) {
         (Some(seed), _) => (seed, 1),

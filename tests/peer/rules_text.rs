@@ -1,12 +1,12 @@
-//! What the text of rules means, by the commands and categories of redis-server.
+//! The meaning of rules, in terms of redis-server's commands and categories.
 //!
-//! Perdura has commands that redis-server does not have, so that it may describe the same rules by
-//! other categories, and with commands that redis-server refuses.
+//! Perdura has commands that redis-server does not have, so it may describe the same rules by other
+//! categories, and with commands that redis-server refuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use testkit::{Client, Reply};
 
-/// The commands that redis-server has.
+/// The commands of redis-server.
 pub(crate) struct Peer {
     /// Their full names.
     pub(crate) commands: Vec<String>,
@@ -53,8 +53,8 @@ impl Peer {
         text.split(' ').map(word).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns what rules mean: selector by selector, what is said of keys and channels, first
-    /// arguments that are allowed, and the commands that are, of those that both servers have.
+    /// Returns the meaning of rules: for each selector the rules about keys and channels, allowed
+    /// first arguments, and allowed commands, of those that both servers have.
     pub(crate) fn meaning(&self, text: &str) -> String {
         let selector = |text: &str| {
             let words = text.split(' ').map(|word| word.trim_end_matches(')'));
@@ -71,7 +71,7 @@ impl Peer {
             let (is_added, name) = (word.starts_with('+'), &word[1..]);
             let members: Vec<&str> = match name.strip_prefix('@') {
                 Some("all") => {
-                    // Commands of later releases differ by it.
+                    // It means different commands in later releases.
                     first.insert(word);
                     self.commands.iter().map(String::as_str).collect()
                 }

@@ -1,5 +1,4 @@
-//! Cases: what several clients do to both servers, step by step, and how the two replies are
-//! compared.
+//! Cases: steps of several clients on both servers, and how the two replies are compared.
 
 use std::fmt;
 use testkit::Reply;
@@ -7,26 +6,26 @@ use testkit::Reply;
 /// A command.
 pub(crate) type Words = Vec<Vec<u8>>;
 
-/// The client of the default user, in RESP3, which makes what other steps need.
+/// The client of the default user, in RESP3, which prepares other steps.
 pub(crate) const ADMIN: usize = 0;
 /// The client that is tested.
 pub(crate) const CLIENT: usize = 1;
-/// Clients of a case.
+/// The number of clients in a case.
 pub(crate) const CLIENTS: usize = 3;
 
-/// When two replies are the same.
+/// How two replies are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alike {
     /// Byte for byte.
     Same,
-    /// But for the order of elements.
+    /// Regardless of the order of elements.
     Unordered,
-    /// Both refuse for the same reason, or neither does: whatever else they say.
+    /// Both refuse for the same reason, or neither does; the rest may differ.
     Refusal,
-    /// What a blocked client gets: redis-server's reply, unless the user may not execute the
-    /// command any more, as its last DRYRUN has said; then a refusal.
+    /// The reply of a blocked client: redis-server's, unless the user may not execute the command
+    /// any more, as its last DRYRUN said; then a refusal.
     Served,
-    /// But for the order of elements, and for which of several names an error names that are taken.
+    /// Regardless of the order of elements, and of which taken name an error reports.
     Conflict,
     /// Texts of the same length.
     Length,
@@ -34,9 +33,9 @@ pub(crate) enum Alike {
     Log,
     /// The rules of a user.
     Rules,
-    /// A list of commands, but for those that redis-server does not have.
+    /// A list of commands, without those that redis-server does not have.
     Known,
-    /// But for the folder of the ACL file.
+    /// Regardless of the folder of the ACL file.
     InFile,
     /// Counters of INFO, a line each.
     Counters,
@@ -44,22 +43,22 @@ pub(crate) enum Alike {
     Any,
 }
 
-/// What a client does.
+/// The action of a client.
 #[derive(Clone)]
 pub(crate) enum Act {
     /// It sends a command and reads the reply.
     Call(Words),
-    /// It sends a command that it waits for.
+    /// It sends a command without reading the reply.
     Send(Words),
     /// It reads the reply.
     Receive,
-    /// It is still connected, or not.
+    /// Compares whether it is still connected.
     IsOpen,
     /// Waits until a client is blocked.
     AwaitBlocked,
     /// Waits until a script runs too long.
     AwaitBusy,
-    /// Asks each server, and sends to each what was made of the other's reply.
+    /// Asks each server, and sends a command made from the other's reply.
     Exchange(Words, fn(&Reply) -> Option<Words>),
     /// Gives each server the other's ACL file.
     SwapFiles,
@@ -67,11 +66,11 @@ pub(crate) enum Act {
     WriteFiles(String),
     /// Asks each server for what [`Act::Give`] sends to the other.
     Keep(Words),
-    /// Sends to each server what was made of the other's reply to [`Act::Keep`].
+    /// Sends to each server a command made from the other's reply to [`Act::Keep`].
     Give(fn(&Reply) -> Option<Words>),
-    /// Forgets what was denied.
+    /// Resets the counts of denials.
     ForgetDenied,
-    /// How often something was denied since then: by Perdura's counters, and by redis-server's ACL
+    /// Compares the number of denials since then: by Perdura's counters, and by redis-server's ACL
     /// LOG.
     CountDenied,
 }
@@ -90,12 +89,12 @@ impl Step {
     }
 }
 
-/// What is run on both servers.
+/// The commands for both servers.
 #[derive(Clone)]
 pub(crate) struct Case {
     /// The version of RESP of the tested clients.
     pub(crate) protocol: u8,
-    /// What makes both servers equal, before the steps.
+    /// Commands that bring both servers into the same state before the steps.
     pub(crate) setup: Vec<Words>,
     pub(crate) steps: Vec<Step>,
 }
@@ -109,12 +108,12 @@ impl Case {
         self.steps.push(Step { client, act, alike });
     }
 
-    /// A command of the administrator.
+    /// Adds a command of the administrator.
     pub(crate) fn admin(&mut self, line: &str, alike: Alike) {
         self.add(ADMIN, Act::Call(words(line)), alike);
     }
 
-    /// A command of the tested client.
+    /// Adds a command of the tested client.
     pub(crate) fn client(&mut self, words: Words, alike: Alike) {
         self.add(CLIENT, Act::Call(words), alike);
     }
@@ -125,7 +124,7 @@ pub(crate) fn words(line: &str) -> Words {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// A command of which one argument may hold spaces.
+/// Makes a command with further arguments, which may contain spaces.
 pub(crate) fn with(line: &str, rest: &[&[u8]]) -> Words {
     words(line).into_iter().chain(rest.iter().map(|word| word.to_vec())).collect()
 }

@@ -1,17 +1,17 @@
-//! The constants of the code at which a value changes its form or is cut: all of them, each with
-//! what it counts.
+//! The constants of the code at which a value changes its encoding or is split: all of them, each
+//! with its unit.
 //!
-//! A constant is exported by its crate (`chunks`) and gets one line here; the values around it
-//! follow from that ([`crate::shapes`]).
+//! Each crate exports its constants (`chunks`), and each gets one line here; the values around it
+//! are generated ([`crate::shapes`]).
 
 use Of::*;
 
-/// What a constant counts.
+/// The unit of a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
     /// Elements, members, fields, entries, consumers or pending entries.
     Elements,
-    /// Bytes of one of them, of a string or of a name.
+    /// Bytes of one element, of a string or of a name.
     Bytes,
     /// Bytes of a value as a whole, or of a string.
     ValueBytes,
@@ -19,7 +19,7 @@ pub(crate) enum Of {
     Keys,
 }
 
-/// One constant.
+/// A constant.
 const fn of(of: Of, size: usize) -> (Of, usize) {
     (of, size)
 }
@@ -107,7 +107,7 @@ pub(crate) const ALL: &[(Of, usize)] = &[
     of(ValueBytes, cli::chunks::READ_BYTES as usize),
 ];
 
-/// Returns the sizes around all constants of one kind, in order: none, one, one less, as many, one
+/// Returns the sizes around all constants of one unit, in order: zero, one, one less, equal, one
 /// more, twice as many, and one more than three times as many.
 pub(crate) fn around(what: Of) -> Vec<usize> {
     let constants = ALL.iter().filter(|(of, _)| *of == what).map(|(_, size)| *size);

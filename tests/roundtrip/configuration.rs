@@ -1,15 +1,15 @@
-//! Every directive with odd values: to Perdura and to redis-server, and then through CONFIG REWRITE
+//! Every directive with odd values: for Perdura and redis-server, and then through CONFIG REWRITE
 //! and a start.
 //!
-//! Which directives there are is asked (CONFIG GET *), and which words one takes is read from the
-//! error that lists them, so that a new directive is part of this without a line here. What both
-//! know is refused by both in the same words, or accepted and shown alike. What was accepted is
-//! then set at random, written, and read by a new process, whose CONFIG GET * is the same.
+//! The directives are taken from CONFIG GET *, and their possible words from the error that lists
+//! them, so that a new directive is covered without a line here. Directives of both servers must
+//! refuse a value with the same text, or accept it and show it alike. Accepted values are then set
+//! at random, written, and read by a new process, whose CONFIG GET * must be the same.
 //!
-//! The least and the largest number of a directive are read from its errors, too: values lie at and
-//! beyond both, with units in any case. Several directives are set by one CONFIG SET, one of which
-//! may be wrong, named twice or fixed: all are set, or none. And a file with the same values in odd
-//! quotes, spaces and cases means the same to both servers.
+//! The minimum and maximum of a directive are taken from its errors, too: values are at and beyond
+//! both, with units in any case. One CONFIG SET sets several directives, one of which may be wrong,
+//! duplicate or immutable: all are set, or none. A file with the same values in odd quotes, spaces
+//! and cases must mean the same to both servers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,7 +47,7 @@ const LEFT_OUT: &[&str] = &[
 ];
 /// How often several directives are set at once.
 const TOGETHER: usize = 60;
-/// Values of every kind, right and wrong.
+/// Values of every kind, valid and invalid.
 const ODD: &[&[u8]] = &[
     b"",
     b" ",
@@ -137,7 +137,7 @@ impl Drop for WithFile {
 }
 
 impl WithFile {
-    /// Starts a program with a file that says its port; `password` is that of the default user.
+    /// Starts a program with a file that contains its port; `password` is that of the default user.
     pub(crate) fn start(
         program: &Path,
         file: &Path,
@@ -211,7 +211,7 @@ fn set(client: &mut Client, name: &str, value: &[u8]) -> Reply {
     client.call(&[b"CONFIG".as_slice(), b"SET", name.as_bytes(), value])
 }
 
-/// Returns the words that an error says a directive takes.
+/// Returns the words that an error lists as a directive's values.
 fn words_of(reply: &Reply) -> Vec<Vec<u8>> {
     let text = reply.text();
     let Some((_, words)) = text.split_once("must be one of the following: ") else {
@@ -220,7 +220,7 @@ fn words_of(reply: &Reply) -> Vec<Vec<u8>> {
     words.split(", ").map(|word| word.to_ascii_uppercase().into_bytes()).collect()
 }
 
-/// Returns numbers at and beyond the limits that an error names, in several spellings.
+/// Returns numbers at and beyond the limits in an error, in several spellings.
 fn edges(reply: &Reply) -> Vec<Vec<u8>> {
     let text = reply.text();
     let Some((_, limits)) = text.split_once("must be between ") else { return Vec::new() };
@@ -240,9 +240,9 @@ fn edges(reply: &Reply) -> Vec<Vec<u8>> {
     edges
 }
 
-/// Returns true if the two are known to differ about a value: this server takes no empty number of
-/// bytes and no blank at the end of save points, shows `hz` as it was set, and neither uses process
-/// titles nor takes a backslash for a separator of directories.
+/// Returns true if the two servers are known to differ about a value: this server refuses an empty
+/// number of bytes and a blank at the end of save points, shows `hz` as it was set, and neither
+/// uses process titles nor treats a backslash as a separator of directories.
 fn is_apart(name: &str, value: &[u8]) -> bool {
     value.is_empty()
         || match name {
@@ -253,7 +253,7 @@ fn is_apart(name: &str, value: &[u8]) -> bool {
         }
 }
 
-/// Sets odd values here and, where it knows the directive, there; what was accepted.
+/// Sets odd values here and, if it knows the directive, there. Returns the accepted ones.
 fn compare(ours: &mut Client, theirs: &mut Client) -> Result<Accepted, Vec<String>> {
     let (mut accepted, mut different) = (Accepted::new(), Vec::new());
     let there = get(theirs, "*");
@@ -304,7 +304,7 @@ fn compare(ours: &mut Client, theirs: &mut Client) -> Result<Accepted, Vec<Strin
     if different.is_empty() { Ok(accepted) } else { Err(different) }
 }
 
-/// Directives that both know.
+/// Returns the directives that both know.
 fn of_both(theirs: &mut Client, accepted: &Accepted) -> Vec<String> {
     let there = get(theirs, "*");
     let is_known = |name: &&String| there.contains_key(name.as_bytes());
@@ -316,8 +316,7 @@ fn respelled(name: &str, random: &mut Rng) -> String {
     name.chars().map(|c| if random.bool() { c.to_ascii_uppercase() } else { c }).collect()
 }
 
-/// Sets several directives at once: all are set or none, and the error is that of the one that is
-/// wrong.
+/// Sets several directives at once: all are set or none, and the error is that of the wrong one.
 fn set_together(
     ours: &mut Client,
     theirs: &mut Client,
@@ -375,7 +374,7 @@ fn set_together(
     Ok(())
 }
 
-/// Writes a value as a file may have it: in quotes of either kind, with escapes, or bare.
+/// Writes a value as a file may contain it: in quotes of either kind, with escapes, or bare.
 fn spelled(value: &[u8], random: &mut Rng) -> Vec<u8> {
     let is_plain = !value.is_empty()
         && value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(byte));
@@ -398,7 +397,7 @@ fn spelled(value: &[u8], random: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// Starts both servers with one file in odd spellings, which shows alike.
+/// Starts both servers with one file in odd spellings, and compares their values.
 fn read_alike(
     folder: &TempDir,
     accepted: &Accepted,
@@ -408,7 +407,7 @@ fn read_alike(
     let mut lines = Vec::new();
     for name in names {
         let value = &accepted[name][random.usize(..accepted[name].len())];
-        // Several words are several lines or words there, which `set_together` knows.
+        // Several words become several lines or words there, which `set_together` handles.
         if is_apart(name, value) || value.contains(&b' ') || random.bool() {
             continue;
         }
@@ -437,7 +436,7 @@ fn read_alike(
     difference("a file in odd spellings", &shown[1], &shown[0])
 }
 
-/// Sets some of what is accepted; at least one in two directives.
+/// Sets about three of four directives, each to one of its accepted values.
 fn set_some(client: &mut Client, accepted: &Accepted, random: &mut Rng) {
     for (name, values) in accepted {
         if random.u8(..4) > 0 {
@@ -457,7 +456,7 @@ fn difference(what: &str, before: &Values, after: &Values) -> Result<(), String>
     Ok(())
 }
 
-/// Writes what is set, and starts again with it.
+/// Rewrites the configuration, and starts again with it.
 fn rewrite(
     mut server: WithFile,
     random: &mut Rng,
@@ -478,7 +477,7 @@ fn rewrite(
     if signature.count() > 1 {
         return Err("CONFIG REWRITE: the file is signed twice".into());
     }
-    // The second time each class of clients has a line of its own.
+    // After the second rewrite each class of clients has a line of its own.
     server.client.check("CONFIG REWRITE", "OK");
     let twice = read(&server.file)?;
     server.client.check("CONFIG REWRITE", "OK");
@@ -510,13 +509,14 @@ pub(crate) fn round(seed: u64) -> Result<(), String> {
     for _ in 0..4 {
         ours = rewrite(ours, &mut random, &accepted)?;
     }
-    // What redis-server writes is read here. It writes numbers above 63 bits as negative ones.
+    // A file written by redis-server is read here. It writes numbers above 63 bits as negative
+    // ones.
     let mut readable = accepted.clone();
     readable.remove("maxmemory");
     set_some(&mut theirs.client, &readable, &mut random);
     let before = get(&mut theirs.client, "*");
     theirs.client.check("CONFIG REWRITE", "OK");
-    // One server at a time has the folder.
+    // Only one server at a time may use the folder.
     drop(ours);
     let mut here = theirs.again(testkit::perdura_server(), b"")?;
     let after = get(&mut here.client, "*");

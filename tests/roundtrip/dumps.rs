@@ -1,8 +1,8 @@
-//! Each way out and in of a set of data.
+//! Each way of exporting and importing a set of data.
 //!
-//! The data is made by the same commands in a pool, after a log and in redis-server. What
-//! redis-server then answers is what is expected of the other two; what each of the three answered
-//! is what is expected at the end of each way that begins there.
+//! The same commands make the data in a pool, with a log and in redis-server. The state of
+//! redis-server is expected of the other two; the state of each of the three is expected at the end
+//! of each way that begins there.
 
 use std::path::Path;
 use std::thread;
@@ -17,12 +17,12 @@ use crate::shapes;
 use crate::state::{self, Asked, Rules, State};
 use crate::values::{Data, Maker, Request, Usage, words};
 
-/// Rounds without a limit of time: one with redis-server and one with what it does not know.
-pub(crate) const ROUNDS: u64 = 1;
-/// Rounds that the shapes that cost little are dealt to.
+/// Rounds without a time limit: one with redis-server and one with data that it does not know.
+pub(crate) const ROUNDS: u64 = 2;
+/// The number of rounds among which cheap shapes are distributed.
 const SETS: usize = 40;
 
-/// A server with the data, and what it was asked.
+/// A server with the data, and its state.
 struct Source {
     server: Server,
     expected: State,
@@ -32,7 +32,7 @@ struct Source {
 struct Round {
     data: Data,
     asked: Asked,
-    /// How each server is started, besides.
+    /// Additional options of each server.
     options: Vec<String>,
     smallness: Smallness,
     has_peer: bool,
@@ -44,7 +44,7 @@ pub(crate) type Done = Result<(), String>;
 pub(crate) fn round(seed: u64) -> Done {
     let is_lfu = seed % 4 == 1 || seed % 4 == 2;
     let mut shapes = shapes::dealt(seed, SETS);
-    // Redis 7.0 takes no part in every second round.
+    // Every second round is without Redis 7.0.
     let has_peer = seed.is_multiple_of(2);
     if has_peer {
         shapes
@@ -61,7 +61,7 @@ pub(crate) fn round(seed: u64) -> Done {
         asked: Asked { field_times: true, is_lfu },
         options: options.map(String::from).into_iter().chain(smallness.directives()).collect(),
         smallness,
-        // Redis packs more than a block of a pool can be long.
+        // Redis's listpacks may exceed the maximum block of a pool.
         has_peer: has_peer && !data.is_newer && smallness != Smallness::Most,
         data,
     };
@@ -73,7 +73,7 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// Fails if a state is not what it ought to be.
+/// Fails if a state differs from the expected one.
 pub(crate) fn check(way: &str, expected: &State, found: &State, rules: Rules) -> Done {
     match expected.difference(found, rules) {
         Some(what) => Err(format!("{way}: {what}")),
@@ -135,7 +135,7 @@ impl Round {
         let server = self.start(launch);
         let mut client = server.client();
         send(&mut client, &self.data.requests, false)?;
-        // What is seen from now on is not what was active.
+        // From now on the seen-time of consumers differs from their active-time.
         thread::sleep(Duration::from_millis(3));
         send(&mut client, &self.data.later, false)?;
         let asked = Asked { field_times: !is_peer, ..self.asked };
@@ -144,7 +144,7 @@ impl Round {
         Ok(Source { server, expected })
     }
 
-    /// Sets how some keys were used. What is expected of those is what was set, and nothing of the
+    /// Sets how some keys were used. For those the set values are expected, and nothing for the
     /// others.
     fn set_usage(&self, client: &mut Client, expected: &mut State) -> Done {
         expected.keys.values_mut().for_each(|fields| drop(fields.remove("use")));
@@ -183,7 +183,7 @@ impl Round {
 
     fn run(&self) -> Done {
         let pool = self.fill(Launch::perdura_pmem(), false)?;
-        // A rewrite would make a dump of it, which keeps less.
+        // A rewrite would convert it to a dump, which keeps less.
         let never = ["--auto-aof-rewrite-percentage", "0"];
         let log = self.fill(Launch::perdura_aof("no").args(never), false)?;
         let near = Rules { near: true, other_clock: true, ..Rules::ALL };
@@ -237,7 +237,7 @@ impl Round {
         restore(from, to, expected, &self.data.usage)
     }
 
-    /// What a pool keeps that a program makes, which knows no limits but the usual ones.
+    /// Returns the rules for a pool made by a program, which knows only the default limits.
     fn of_program(&self) -> Rules {
         Rules { encodings: self.smallness == Smallness::Usual, ..Rules::POOL }
     }
@@ -272,7 +272,7 @@ impl Round {
         self.start_in(Launch::perdura_volatile(), folder)
     }
 
-    /// Runs `perdura` such that it makes a pool, and starts a server over that.
+    /// Runs `perdura` so that it makes a pool, and starts a server over it.
     fn pool(&self, arguments: &[&str]) -> Result<Server, String> {
         let folder = Medium::Memory.scratch();
         let pool = files::text(&folder.path().join("perdura.pool"));
@@ -283,7 +283,7 @@ impl Round {
     fn load_from_pool(&self, mut source: Source) -> Done {
         let Source { server, expected } = &mut source;
         let mut client = server.client();
-        // DUMP was a use.
+        // DUMP counted as a use.
         self.set_usage(&mut client, expected)?;
         client.check("SAVE", "OK");
         let address = format!("127.0.0.1:{}", server.port());
@@ -316,7 +316,7 @@ impl Round {
         drop(there);
         self.migrate(server, expected)?;
 
-        // Access times are in memory only.
+        // Access times are only in memory.
         let rules = Rules { usage: false, ..Rules::ALL };
         server.kill();
         let pool = files::text(&server.folder().join("perdura.pool"));
@@ -332,7 +332,7 @@ impl Round {
         check("kill -9 over a pool", expected, &self.read(server), rules)
     }
 
-    /// Loads a dump of ours in each way.
+    /// Loads a dump made here in each way.
     fn dump(&self, dump: &Path, expected: &State) -> Done {
         let there = self.load(dump);
         check("SAVE and a start", expected, &self.read(&there), Rules::DUMP)?;
@@ -390,7 +390,7 @@ impl Round {
 
     fn load_from_log(&self, mut source: Source) -> Done {
         let Source { server, expected } = &mut source;
-        // Commands are executed again: consumers are seen then, and keys used.
+        // Commands are executed again: this changes when consumers were seen, and keys used.
         let again = Rules { usage: false, near: true, ..Rules::ALL };
         server.crash();
         check("kill -9 over a log", expected, &self.read(server), again)?;
@@ -440,8 +440,8 @@ impl Round {
     }
 }
 
-/// Takes each key by DUMP and RESTORE: with its time as it is or as what is left of it, with
-/// its use where that was set, over a key that is there or not.
+/// Copies each key by DUMP and RESTORE: with an absolute or a relative TTL, with its usage if that
+/// was set, over an existing key or not.
 pub(crate) fn restore(
     from: &mut Client,
     to: &mut Client,
@@ -487,8 +487,8 @@ pub(crate) fn restore(
     if reply.is_ok() { Ok(()) } else { Err(format!("FUNCTION RESTORE: {reply}")) }
 }
 
-/// Fails if DUMP answers something else than redis-server where the order of what it writes is not
-/// that of a table, and no time is in it.
+/// Fails if DUMP answers something else than redis-server, unless the payload has the order of a
+/// table, or times.
 fn same_payloads(here: &Server, there: &Server, expected: &State) -> Done {
     let (mut ours, mut theirs) = (here.client(), there.client());
     for ((db, key), fields) in &expected.keys {

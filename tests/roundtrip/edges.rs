@@ -1,13 +1,13 @@
-//! Values whose elements lie at the edges of what the formats tell apart: integers and numbers of
+//! Values whose elements are at the limits that the formats distinguish: integers and numbers of
 //! each width in each collection, field expiration under conditions, and the same name in several
 //! databases.
 
 use crate::values::{Maker, words};
 
-/// Elements that are added where a collection is to be a large one.
+/// The number of elements that make a collection large.
 const MANY: usize = 600;
 
-/// Returns integers, and what is nearly one, as text.
+/// Returns integers, and near-integers, as text.
 pub(crate) fn integers() -> Vec<String> {
     let edges = [7, 8, 12, 13, 15, 16, 23, 24, 31, 32, 53, 63].map(|bits| (1i128 << bits) - 1);
     let mut texts: Vec<String> = edges
@@ -24,11 +24,11 @@ pub(crate) fn integers() -> Vec<String> {
     texts
 }
 
-/// Scores, besides the integers.
+/// Scores, in addition to the integers.
 const SCORES: &[&str] =
     &["-0.5", "1e-10", "-2.5e-10", "123456789.123456789", "1e17", "-1e300", "4.9e-324", "0.3"];
 
-/// Makes a value of each type of such elements, a small one and a large one.
+/// Makes a value of each type with such elements, a small one and a large one.
 pub(crate) fn make(maker: &mut Maker) {
     let texts = integers();
     let are_ints = |text: &&String| text.parse::<i64>().is_ok_and(|n| n.to_string() == **text);
@@ -49,7 +49,7 @@ pub(crate) fn make(maker: &mut Maker) {
             let ints = ints.iter().map(|n| n.to_string().into_bytes());
             let more = (0..more).map(|n| (n + 40).to_string().into_bytes());
             maker.add(words([b"SADD", &key]).into_iter().chain(ints).chain(more).collect());
-            // One more than what the width has, alone.
+            // One beyond the maximum of the width, alone.
             let key = maker.key("edges-ints");
             let beyond = (i128::from(most) + 1).to_string();
             maker.add(words([b"SADD", &key, b"0", beyond.as_bytes()]));
@@ -62,7 +62,7 @@ pub(crate) fn make(maker: &mut Maker) {
         let key = maker.key("edges-stream");
         for (n, text) in texts.iter().enumerate() {
             let text = text.as_bytes();
-            // Where the first number of an ID rises, the second falls in every second one.
+            // When the first number of an ID rises, the second falls for every second one.
             let id = format!("{}-{}", 5 + n, if n % 2 == 0 { 70_000 } else { 3 });
             maker.add(words([b"XADD", &key, id.as_bytes(), b"f", text, text, b"v"]));
         }
@@ -77,7 +77,7 @@ fn scored(maker: &mut Maker, texts: &[String], extra: &[Vec<u8>]) {
     let key = maker.key("edges-sorted");
     let mut request = words([b"ZADD", &key]);
     for (score, member) in numbers.chain(SCORES.iter().copied()).zip(texts.iter().rev().cycle()) {
-        // A member is there once: the last score of it counts, in all servers.
+        // If a member is there twice its last score counts, in all servers.
         request.extend(words([score.as_bytes(), member.as_bytes()]));
     }
     for member in extra {
@@ -87,7 +87,7 @@ fn scored(maker: &mut Maker, texts: &[String], extra: &[Vec<u8>]) {
     maker.end(&key);
 }
 
-/// Makes hashes whose fields get and lose times, some of them under conditions.
+/// Makes hashes whose fields get and lose TTLs, some of them under conditions.
 pub(crate) fn timed(maker: &mut Maker) {
     for more in [0, MANY] {
         let key = maker.key("edges-timed");

@@ -13,7 +13,7 @@ use pmem::{DomainRequest, MapOptions, Region};
 use resp::{Parser, Protocol, Writer};
 use testkit::Client;
 
-/// Bytes that the data may have.
+/// The maximum size of the data in bytes.
 const LIMIT: u64 = 4 << 30;
 
 fn now() -> u64 {
@@ -24,18 +24,18 @@ fn options() -> CreateOptions {
     CreateOptions::fitting(LIMIT).expect("random bytes")
 }
 
-/// Up to which sizes values are small.
+/// The limits up to which values are small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Smallness {
     Usual,
-    /// Nearly nothing is.
+    /// Nearly no value is small.
     Least,
-    /// Nearly everything is.
+    /// Nearly all values are small.
     Most,
 }
 
 impl Smallness {
-    /// Returns the directives that say so.
+    /// Returns the directives that set these limits.
     pub(crate) fn directives(self) -> Vec<String> {
         let [entries, value, list, bytes, stream] = match self {
             Smallness::Usual => return Vec::new(),
@@ -89,7 +89,7 @@ fn engine(
     Arc::new(engine)
 }
 
-/// Makes an engine in memory, after a log or not.
+/// Makes an engine in memory, with a log or not.
 pub(crate) fn in_memory(
     threads: usize,
     log: Option<Arc<dyn CommandLog>>,
@@ -99,7 +99,7 @@ pub(crate) fn in_memory(
     engine(heap, log, threads, smallness)
 }
 
-/// Makes an engine over a pool, which is made if it is not there, and after a log.
+/// Makes an engine over a pool, which is created if necessary, with a log or not.
 pub(crate) fn over_pool(
     pool: &Path,
     log: Option<Arc<dyn CommandLog>>,
@@ -121,7 +121,7 @@ pub(crate) fn log(folder: &Path) -> Arc<Aof> {
     Arc::new(loader.into_log().expect("a new log"))
 }
 
-/// Makes an engine in memory of what the log in a folder has.
+/// Makes an engine in memory from the log in a folder.
 pub(crate) fn replayed(folder: &Path, smallness: Smallness) -> Result<Arc<Engine>, String> {
     let engine = in_memory(3, None, smallness);
     let mut loader = Loader::open(Options::new(folder)).map_err(|error| error.to_string())?;
@@ -148,7 +148,7 @@ struct Connection {
     parser: Parser,
     input: Vec<u8>,
     out: Writer,
-    /// Bytes of the output that were read.
+    /// The number of bytes of the output that were read.
     sent: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Files, programs and other servers that a way leads through.
+//! Files, programs and other servers that are used in between.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use testkit::{Client, Launch, Medium};
 
-/// How long a rewrite may take.
+/// The maximum time for a rewrite.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn text(path: &Path) -> String {
     path.to_str().expect("scratch directories have names that are text").to_owned()
 }
 
-/// Runs `perdura`; what it prints.
+/// Runs `perdura`. Returns its output.
 pub(crate) fn perdura(arguments: &[&str]) -> Result<Vec<u8>, String> {
     let output = Command::new(testkit::perdura()).args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("perdura does not start: {error}"));

@@ -1,7 +1,7 @@
-//! The ways that need no server: they cost little, so that many more values go through them.
+//! Ways that need no server: they are cheap, so many more values go through them.
 //!
-//! The data is made by commands in an engine of this process that has a pool and writes a log, both
-//! in files; engines in this process and the program `perdura` take it on from there.
+//! Commands make the data in an engine of this process that has a pool and writes a log, both in
+//! files; engines in this process and the program `perdura` continue from there.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -17,9 +17,9 @@ use crate::shapes;
 use crate::state::{self, Asked, Rules, State};
 use crate::values::{Data, Maker};
 
-/// Rounds without a limit of time.
+/// Rounds without a time limit.
 pub(crate) const ROUNDS: u64 = 1;
-/// Rounds that the shapes that cost little are dealt to.
+/// The number of rounds among which cheap shapes are distributed.
 const SETS: usize = 16;
 
 const ASKED: Asked = Asked { field_times: true, is_lfu: false };
@@ -67,7 +67,7 @@ impl Round {
 
     fn check(&self, way: &str, found: &Arc<Engine>, rules: Rules) -> Done {
         let found = state::read(&mut engine::connect(found), ASKED);
-        // How keys are used is compared by servers.
+        // Servers compare the usage of keys.
         let rules = Rules { usage: false, ..rules };
         check(&format!("{way}, in a process ({:?})", self.smallness), &self.expected, &found, rules)
     }
@@ -115,15 +115,15 @@ impl Round {
         }
     }
 
-    /// What is in the pool when the process is gone, and where `perdura` takes it.
+    /// The pool after the process has ended, and copies of it made by `perdura`.
     fn killed(mut self, pool: &Path, folder: &Path) -> Done {
-        // Nothing closes it.
+        // It is not closed.
         self.engine = self.in_memory();
         let name = files::text(pool);
         let (dump, backup) = (folder.join("b.rdb"), folder.join("backup.pool"));
         let (dump, backup) = (files::text(&dump), files::text(&backup));
         let usual = self.smallness == Smallness::Usual;
-        // The program knows no other limits than the usual ones.
+        // The program knows only the default limits.
         let kept = Rules { encodings: usual, ..Rules::POOL };
         files::perdura(&["backup", "--quiet", "--from", &name, "--to", &dump])?;
         let restored = folder.join("restored.pool");

@@ -1,14 +1,14 @@
-//! Generated data and settings, taken through each way out and in, and compared field by field.
+//! Generated data and settings, exported and imported in each way, and compared field by field.
 //!
-//! Three areas. *dumps*: values of every type around every constant of the code that stores and
-//! writes them ([`chunks`], [`shapes`]), with redis-server and, where they are named, Redis 8 and
-//! Valkey 9 as peers ([`dumps`]). *inside*: such values through the ways that need no server
+//! There are three areas. *dumps*: values of every type around every constant of the code that
+//! stores and writes them ([`chunks`], [`shapes`]), with redis-server and, if they are named, Redis
+//! 8 and Valkey 9 as peers ([`dumps`]). *inside*: such values through the ways that need no server
 //! ([`inside`]). *configuration*: every directive with odd values, and users ([`configuration`]).
 //!
-//! `make roundtrip MINUTES=10` goes on with other seeds for as long; `AREA=dumps`, `AREA=inside` or
-//! `AREA=configuration` takes one of the areas. `ROUNDTRIP_SEED` repeats one round.
+//! `make roundtrip MINUTES=10` continues with other seeds for that time; `AREA=dumps`,
+//! `AREA=inside` or `AREA=configuration` selects an area. `ROUNDTRIP_SEED` repeats one round.
 //! `PERDURA_REDIS8` and `PERDURA_VALKEY9` name the executables of those peers. The first line of a
-//! failure says what was lost, and the seed.
+//! failure names the loss and the seed.
 
 #![forbid(unsafe_code)]
 
@@ -46,7 +46,7 @@ fn area(
     let one = number("ROUNDTRIP_SEED");
     let first = one.unwrap_or_else(|| time.map_or(0, |_| fastrand::u64(..1 << 40)));
     if time.is_some() {
-        // Where it panics, too.
+        // Printed before, in case it panics.
         println!("{name}: first_seed={first}");
     }
     let (began, done) = (Instant::now(), AtomicU64::new(0));

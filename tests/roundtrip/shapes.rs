@@ -1,14 +1,14 @@
-//! Which values there are: one for each type, dimension and size, where the sizes lie at and across
-//! every constant of the code that stores, dumps, loads and logs ([`crate::chunks`]).
+//! The shapes of values: one for each type, dimension and size, with sizes around every constant of
+//! the code that stores, dumps, loads and logs ([`crate::chunks`]).
 //!
-//! All shapes are dealt to rounds by a seed. Those that cost much are dealt to more rounds than the
+//! A seed distributes all shapes to rounds. Expensive ones are spread over more rounds than the
 //! others, so that a round takes about as long whatever constants there are.
 
 use fastrand::Rng;
 
 use crate::chunks::{self, Of};
 
-/// What a value is made of.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     String,
@@ -16,26 +16,26 @@ pub(crate) enum What {
     Ints,
     Words,
     Hash,
-    /// A hash whose fields have times, which Redis knows from 7.4 on.
+    /// A hash with field TTLs, which Redis knows from 7.4 on.
     Timed,
     SortedSet,
     Stream,
-    /// A string that counts what was added to it.
+    /// A HyperLogLog.
     Sketch,
     /// A library of functions.
     Library,
 }
 
-/// What of a value has the size.
+/// The dimension of a value that has the size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dimension {
     /// Elements, members, fields or entries.
     Count,
-    /// Bytes of one of them; of a string all bytes.
+    /// Bytes of one element, or all bytes of a string.
     Length,
     /// Bytes of the value of one field, or of one field of an entry.
     Value,
-    /// Bytes of all of them.
+    /// Bytes of all elements.
     Total,
     /// The key's name.
     Name,
@@ -56,7 +56,7 @@ pub(crate) struct Shape {
     pub(crate) size: usize,
 }
 
-/// Where Redis changes from one encoding to the next, as its configuration has it by default.
+/// Sizes at which Redis changes the encoding by default.
 const LIMITS: &[(What, usize)] = &[
     (What::Ints, 512),
     (What::Words, 512),
@@ -65,15 +65,15 @@ const LIMITS: &[(What, usize)] = &[
     (What::SortedSet, 128),
     (What::Stream, 100),
 ];
-/// More of these is nothing that the code counts by.
+/// No constant of the code is larger than these.
 const MOST_GROUPS: usize = 200;
 const MOST_FIELDS: usize = 3100;
 const MOST_LIBRARIES: usize = 100;
-/// Longer names are those of values that are longer still.
+/// Longer names occur only with even longer values.
 const LONGEST_NAME: usize = 70_000;
 
 impl Shape {
-    /// Returns about how many bytes it costs to have the value.
+    /// Returns the approximate cost of the value in bytes.
     fn cost(self) -> usize {
         match self.dimension {
             Dimension::Length | Dimension::Value | Dimension::Total | Dimension::Name => self.size,
@@ -130,8 +130,8 @@ pub(crate) fn all() -> Vec<Shape> {
     shapes
 }
 
-/// Returns the shapes of one round: each that costs little is in one of `sets` rounds, what costs
-/// more in one of more.
+/// Returns the shapes of one round: each cheap one is in one of `sets` rounds, expensive ones in
+/// one of more.
 pub(crate) fn dealt(seed: u64, sets: usize) -> Vec<Shape> {
     const COSTS: [(usize, usize); 5] =
         [(1 << 14, 1), (1 << 16, 3), (1 << 18, 12), (1 << 22, 60), (usize::MAX, 1000)];

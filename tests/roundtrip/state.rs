@@ -1,8 +1,8 @@
-//! All that can be asked about the data of a server, and where that of two servers differs.
+//! All observable data of a server, and how it differs from another server's.
 //!
-//! Each field is asked for by a command of its own and compared by itself, with the path to it in
-//! the message: a digest would say that something differs, and would leave out times and how keys
-//! were used. What a way out and in does not keep is named by its [`Rules`].
+//! Each field is read by a command of its own and compared by itself, and the message contains the
+//! path to it: a digest would only say that something differs, and would leave out times and usage.
+//! [`Rules`] lists what a way does not keep.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,22 +11,22 @@ use testkit::{Client, Reply};
 
 use crate::values::words;
 
-/// Keys of which is asked at once.
+/// The number of keys that are read at once.
 const AT_ONCE: usize = 64;
-/// Seconds by which an idle time may differ from what it would be by now.
+/// The allowed difference of an idle time from its expected value, in seconds.
 const IDLE_TOLERANCE: i64 = 300;
-/// Steps by which a frequency may differ: some reads count.
+/// The allowed difference of a frequency, in steps: some reads count.
 const FREQUENCY_TOLERANCE: i64 = 2;
-/// How many of the keys that are looked at may have lost their use: where a bucket of the table
+/// The number of checked keys that may have lost their usage: if a bucket of the table
 /// (`keyspace/src/eviction/access.rs`) is full, the keys that were used last have its cells.
 const FORGOTTEN: usize = 1;
-/// Up to this many keys the table is not full, however fast they come.
+/// Up to this many keys the table is not full, however quickly they are added.
 const FEW_KEYS: usize = 500;
-/// Milliseconds by which two servers may have run the same command, or read a relative time,
-/// at different times.
+/// The maximum difference, in milliseconds, between the times at which two servers ran the same
+/// command, or read a relative time.
 const NEAR: i64 = 600_000;
 
-/// What a key is asked for.
+/// The observable fields of a key.
 pub(crate) type Fields = BTreeMap<String, Reply>;
 
 /// The data of a server.
@@ -36,34 +36,34 @@ pub(crate) struct State {
     pub(crate) libraries: Vec<Reply>,
 }
 
-/// What a server can be asked.
+/// What a server is asked for.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked {
-    /// Fields of hashes have times.
+    /// Hashes have field TTLs.
     pub(crate) field_times: bool,
-    /// The use of keys is asked as a frequency.
+    /// The usage of keys is a frequency.
     pub(crate) is_lfu: bool,
 }
 
-/// What a way keeps.
+/// The properties that a way keeps.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules {
-    /// How keys were used.
+    /// The usage of keys.
     pub(crate) usage: bool,
     pub(crate) encodings: bool,
-    /// That a short string was made by a command that leaves space after it.
+    /// That a short string was made by a command that reserves space after it.
     pub(crate) raw: bool,
-    /// When a consumer was seen.
+    /// The time at which a consumer was last seen.
     pub(crate) seen: bool,
-    /// When a consumer was active; where not, it is when it was seen.
+    /// The time at which a consumer was last active; otherwise it is when it was seen.
     pub(crate) active: bool,
-    /// Pending entries that are gone.
+    /// Pending entries that are deleted.
     pub(crate) dangling: bool,
-    /// Times that the server gave itself are near, not the same.
+    /// Times set by the server itself are close, not equal.
     pub(crate) near: bool,
-    /// Another server has delivered the entries that are pending, at about the same time.
+    /// Another server has delivered the pending entries, at about the same time.
     pub(crate) other_clock: bool,
-    /// Expiry times of keys are near.
+    /// Expiry times of keys are close, not equal.
     pub(crate) near_expiry: bool,
 }
 
@@ -80,11 +80,11 @@ impl Rules {
         other_clock: false,
         near_expiry: false,
     };
-    /// What a dump of Redis 7.0 keeps.
+    /// The properties that a dump of Redis 7.0 keeps.
     pub(crate) const DUMP: Rules = Rules { raw: false, active: false, ..Rules::ALL };
-    /// What a pool keeps that a program made: how keys are used is in memory only.
+    /// The properties that a pool made by a program keeps: usage is only in memory.
     pub(crate) const POOL: Rules = Rules { usage: false, ..Rules::DUMP };
-    /// What commands keep.
+    /// The properties that commands keep.
     pub(crate) const COMMANDS: Rules =
         Rules { usage: false, seen: false, dangling: false, ..Rules::DUMP };
 }
@@ -93,12 +93,12 @@ fn seconds() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
 }
 
-/// Returns when a key was used last, of how long it is idle now.
+/// Converts an idle time to the time of the last use.
 pub(crate) fn used(idle: i64) -> Reply {
     Reply::Int(seconds() - idle)
 }
 
-/// Returns for how long a key is idle now.
+/// Converts the time of the last use to an idle time.
 pub(crate) fn idle(used: &Reply) -> i64 {
     seconds() - used.int().unwrap_or(0)
 }
@@ -124,7 +124,7 @@ pub(crate) fn read(client: &mut Client, asked: Asked) -> State {
     state
 }
 
-/// Puts the functions of a library, which come in any order, in one.
+/// Sorts the functions of a library, whose order is undefined.
 fn sort_functions(library: &mut Reply) {
     let Reply::Array(fields) = library else { return };
     for field in fields {
@@ -145,7 +145,7 @@ fn request(words: &[&str], key: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Returns how many members of a set are found by themselves.
+/// Returns the number of members of a set that are found individually.
 fn found_members(client: &mut Client, name: &[u8], members: &[Reply]) -> usize {
     let mut request = words([b"SMISMEMBER", name]);
     request.extend(members.iter().filter_map(|one| one.bytes().map(<[u8]>::to_vec)));
@@ -156,7 +156,7 @@ fn found_members(client: &mut Client, name: &[u8], members: &[Reply]) -> usize {
 fn read_keys(client: &mut Client, asked: Asked, db: usize, names: &[Vec<u8>], state: &mut State) {
     let usage: &[&str] =
         if asked.is_lfu { &["OBJECT", "FREQ", "*"] } else { &["OBJECT", "IDLETIME", "*"] };
-    // What counts as a use comes last.
+    // Commands that count as a use come last.
     let about = [usage, &["TYPE", "*"], &["OBJECT", "ENCODING", "*"], &["PEXPIRETIME", "*"]];
     let requests: Vec<_> =
         names.iter().flat_map(|name| about.map(|words| request(words, name))).collect();
@@ -196,7 +196,7 @@ fn read_keys(client: &mut Client, asked: Asked, db: usize, names: &[Vec<u8>], st
     }
 }
 
-/// Returns what shows the value of a type.
+/// Returns the command that shows a value of this type.
 fn value(what: &str) -> &'static [&'static str] {
     match what {
         "string" => &["GET", "*"],
@@ -210,13 +210,13 @@ fn value(what: &str) -> &'static [&'static str] {
 }
 
 fn sorted(mut items: Vec<Reply>) -> Reply {
-    // By the first of each: a field, or the member itself.
+    // By the first item of each: a field, or the member itself.
     let name = |one: &Reply| one.items().first().unwrap_or(one).bytes().map(<[u8]>::to_vec);
     items.sort_by_cached_key(name);
     Reply::Array(items)
 }
 
-/// Returns each field's time.
+/// Returns the TTL of each field.
 fn field_times(client: &mut Client, key: &[u8], pairs: &Reply) -> Reply {
     let names: Vec<Vec<u8>> =
         pairs.items().iter().filter_map(|pair| Some(pair.items()[0].bytes()?.to_vec())).collect();
@@ -226,7 +226,7 @@ fn field_times(client: &mut Client, key: &[u8], pairs: &Reply) -> Reply {
     client.call(&words)
 }
 
-/// Returns a field of a reply that has names and values.
+/// Returns a field of a reply with names and values.
 fn named<'r>(reply: &'r Reply, name: &str) -> Option<&'r Reply> {
     let pairs = reply.items().chunks_exact(2);
     pairs.into_iter().find(|pair| pair[0].bytes() == Some(name.as_bytes())).map(|pair| &pair[1])
@@ -240,7 +240,7 @@ fn take(fields: &mut Fields, path: &str, reply: &Reply, names: &[&str]) {
     }
 }
 
-/// Takes every word of what XINFO STREAM FULL says.
+/// Reads every field of XINFO STREAM FULL.
 fn stream(reply: &Reply, fields: &mut Fields) {
     const HEAD: &[&str] = &[
         "length",
@@ -262,7 +262,7 @@ fn stream(reply: &Reply, fields: &mut Fields) {
             group,
             &["last-delivered-id", "entries-read", "lag", "pel-count", "pending"],
         );
-        // In RESP2 the pending entries are under one name, and so are the consumers.
+        // In RESP2 the pending entries have one name, and so have the consumers.
         take(fields, &path, group, &["pel"]);
         let consumers = named(group, "consumers").map(Reply::items).unwrap_or_default();
         fields.insert(format!("{path}consumers"), Reply::Int(consumers.len() as i64));
@@ -280,7 +280,7 @@ fn stream(reply: &Reply, fields: &mut Fields) {
 }
 
 impl State {
-    /// Returns where another state, which a way led to, is not what this one is.
+    /// Returns how the state after a way differs from this one.
     pub(crate) fn difference(&self, found: &State, rules: Rules) -> Option<String> {
         for (key, fields) in &self.keys {
             let name = shown(key);
@@ -318,12 +318,12 @@ fn field_difference(fields: &Fields, found: &Fields, rules: Rules) -> Option<Str
     for (path, value) in fields {
         let last = path.rsplit(' ').next().unwrap_or(path);
         let (is_kept, expected) = match last {
-            // By [`use_difference`].
+            // Compared by [`use_difference`].
             "use" => (false, value),
             "encoding" => (rules.encodings && (rules.raw || value.text() != "raw"), value),
             "seen-time" => (rules.seen, value),
             "times" => (found.contains_key(path), value),
-            // Which of them are gone is seen by the entries.
+            // The entries show which of them are deleted.
             "pel" | "pel-count" | "pending" => (rules.dangling || !has_dangling(fields), value),
             "active-time" if rules.active => (found.contains_key(path), value),
             "active-time" => {
@@ -353,7 +353,7 @@ fn field_difference(fields: &Fields, found: &Fields, rules: Rules) -> Option<Str
     found.keys().find(is_new).map(|path| format!("{path} is new"))
 }
 
-/// Returns how the use of a key differs.
+/// Returns the difference of a key's usage.
 fn use_difference(fields: &Fields, found: &Fields) -> Option<String> {
     let value = fields.get("use")?;
     let Some(other) = found.get("use") else { return Some("use is missing".into()) };
@@ -363,7 +363,7 @@ fn use_difference(fields: &Fields, found: &Fields) -> Option<String> {
     value_difference(value, other, tolerance).map(|what| format!("use{what}"))
 }
 
-/// Returns true if entries are pending that are gone.
+/// Returns true if deleted entries are pending.
 fn has_dangling(fields: &Fields) -> bool {
     let ids = |reply: &Reply| -> Vec<String> {
         reply.items().iter().filter_map(|one| one.items().first()).map(Reply::to_string).collect()
@@ -375,7 +375,7 @@ fn has_dangling(fields: &Fields) -> bool {
     pending.flat_map(|(_, pel)| ids(pel)).any(|id| !entries.contains(&id))
 }
 
-/// Returns how a value differs: the first place in it.
+/// Returns the first difference of a value.
 fn value_difference(expected: &Reply, found: &Reply, tolerance: i64) -> Option<String> {
     match (expected, found) {
         (Reply::Int(a), Reply::Int(b)) if tolerance > 0 && *a > 0 => {

@@ -1,10 +1,10 @@
-//! The commands that make streams: entries that are gone, groups, consumers and what is pending of
-//! them, each number and time another one than what it would be by itself.
+//! The commands that make streams: deleted entries, groups, consumers and their pending entries,
+//! with each number and time different from its default.
 
 use crate::shapes::Dimension;
 use crate::values::{Maker, words};
 
-/// Pending entries that are claimed with one time and number.
+/// The number of pending entries that are claimed with one time and count.
 const CLAIMED: usize = 40;
 
 fn id(n: usize) -> String {
@@ -70,7 +70,7 @@ pub(crate) fn shape(maker: &mut Maker, key: &[u8], dimension: Dimension, size: u
     }
 }
 
-/// Makes a stream of which one field or one value has the length.
+/// Makes a stream with one field or one value of this length.
 fn long(maker: &mut Maker, key: &[u8], dimension: Dimension, size: usize) {
     let long = maker.bytes(1, size);
     let (field, value) = match dimension {
@@ -131,7 +131,7 @@ fn delete(maker: &mut Maker, key: &[u8], number: usize) {
     }
 }
 
-/// Sets what the stream says of itself.
+/// Sets the metadata of the stream.
 fn head(maker: &mut Maker, key: &[u8], number: usize) {
     let last = format!("{}-{}", 1000 + 7 * number + 13, maker.random.u16(1..));
     let added = (number as u64 + maker.random.u64(1..1000)).to_string();
@@ -147,7 +147,7 @@ fn head(maker: &mut Maker, key: &[u8], number: usize) {
     ]));
 }
 
-/// Makes a group of which `pending` entries are pending, most of them of one consumer.
+/// Makes a group with `pending` pending entries, most of them of one consumer.
 fn group(maker: &mut Maker, key: &[u8], name: &[u8], pending: usize) {
     let read = maker.random.u16(1000..).to_string();
     maker.add(words([b"XGROUP", b"CREATE", key, name, b"0", b"ENTRIESREAD", read.as_bytes()]));
@@ -167,7 +167,7 @@ fn group(maker: &mut Maker, key: &[u8], name: &[u8], pending: usize) {
             ]));
         }
     }
-    // Of what is gone nothing is claimed, by either of the two; it is pending still.
+    // Neither of the two claims deleted entries; they stay pending.
     for from in (0..pending + 4).step_by(CLAIMED) {
         let consumer: &[u8] = if from < pending / 8 { b"bob" } else { b"alice" };
         let mut request = words([b"XCLAIM", key, name, consumer, b"0"]);
@@ -184,7 +184,7 @@ fn group(maker: &mut Maker, key: &[u8], name: &[u8], pending: usize) {
     }
     maker.add(words([b"XGROUP", b"CREATECONSUMER", key, name, b"carol"]));
     for consumer in [b"alice".as_slice(), b"carol"] {
-        // It asks, and gets nothing.
+        // It reads, and gets nothing.
         maker.add_later(words([
             b"XREADGROUP",
             b"GROUP",
@@ -197,14 +197,14 @@ fn group(maker: &mut Maker, key: &[u8], name: &[u8], pending: usize) {
     }
 }
 
-/// Makes streams that have something special.
+/// Makes special streams.
 pub(crate) fn special(maker: &mut Maker) {
     // Without entries.
     let key = maker.key("stream-empty");
     maker.add(words([b"XGROUP", b"CREATE", &key, b"g", b"$", b"MKSTREAM"]));
     maker.end(&key);
 
-    // Once there were some; the last ID is lower than that of what was deleted.
+    // It had entries once; the last ID is lower than that of a deleted one.
     let key = maker.key("stream-lowered");
     entries(maker, &key, 4);
     (0..4).for_each(|n| maker.add(words([b"XDEL", &key, id(n).as_bytes()])));
@@ -217,7 +217,7 @@ pub(crate) fn special(maker: &mut Maker) {
     group(maker, &key, b"g", 0);
     maker.end(&key);
 
-    // Some of what is pending is gone, some is acknowledged.
+    // Some of the pending entries are deleted, some acknowledged.
     let key = maker.key("stream-pending");
     entries(maker, &key, 40);
     for name in [b"one".as_slice(), b"two \xff\"", b""] {
@@ -230,7 +230,7 @@ pub(crate) fn special(maker: &mut Maker) {
     maker.add(words([b"XGROUP", b"SETID", &key, b"two \xff\"", id(11).as_bytes()]));
     maker.end(&key);
 
-    // How many entries a group has read is not known.
+    // The number of entries that a group has read is unknown.
     let key = maker.key("stream-unknown");
     entries(maker, &key, 12);
     delete(maker, &key, 12);
@@ -247,12 +247,12 @@ pub(crate) fn special(maker: &mut Maker) {
     maker.end(&key);
 }
 
-/// Makes streams whose groups come to what they are by rare ways.
+/// Makes streams whose groups reach their state in rare ways.
 pub(crate) fn odd(maker: &mut Maker) {
     let key = maker.key("stream-odd");
     entries(maker, &key, 30);
     delete(maker, &key, 30);
-    // How many entries it has read is not known, also after it has read on.
+    // The number of entries that it has read is unknown, also after it has read on.
     maker.add(words([b"XGROUP", b"CREATE", &key, b"g", id(4).as_bytes()]));
     let read = |maker: &mut Maker, consumer: &[u8], count: &[u8], rest: &[&[u8]]| {
         let mut request = words([b"XREADGROUP", b"GROUP", b"g", consumer, b"COUNT", count]);
@@ -263,7 +263,7 @@ pub(crate) fn odd(maker: &mut Maker) {
     read(maker, b"one", b"9", &[]);
     read(maker, b"two", b"3", &[b"NOACK"]);
     read(maker, b"three", b"4", &[]);
-    // What is gone is not pending any more when it is claimed.
+    // A deleted entry is no longer pending once it is claimed.
     for n in [6, 7, 20] {
         maker.add(words([b"XDEL", &key, id(n).as_bytes()]));
     }
@@ -273,7 +273,7 @@ pub(crate) fn odd(maker: &mut Maker) {
     maker.add(words([b"XAUTOCLAIM", &key, b"g", b"five", b"0", b"0", b"COUNT", b"3"]));
     maker.end(&key);
 
-    // Everything is read; the consumers that come then get nothing.
+    // Everything is read; later consumers get nothing.
     let key = maker.key("stream-read");
     entries(maker, &key, 5);
     maker.add(words([b"XGROUP", b"CREATE", &key, b"g", b"$", b"ENTRIESREAD", b"0"]));

@@ -1,7 +1,7 @@
 //! Users with odd names, passwords and patterns, through ACL SAVE, ACL LOAD, CONFIG REWRITE and a
 //! start.
 //!
-//! The rules are given to redis-server too, whose ACL LIST is the same.
+//! redis-server gets the same rules, and its ACL LIST must be the same.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -68,7 +68,7 @@ fn name(n: usize) -> Vec<u8> {
     }
 }
 
-/// Returns what ACL LIST shows, in one order.
+/// Returns the lines of ACL LIST, sorted.
 fn list(client: &mut Client) -> BTreeSet<Vec<u8>> {
     client.run("ACL LIST").items().iter().filter_map(|user| Some(user.bytes()?.to_vec())).collect()
 }
@@ -87,7 +87,7 @@ fn same(what: &str, expected: &BTreeSet<Vec<u8>>, found: &BTreeSet<Vec<u8>>) -> 
     }
 }
 
-/// Makes users, here and there; the same replies.
+/// Makes users, here and there; the replies must be the same.
 fn make(ours: &mut Client, theirs: &mut Client, random: &mut Rng) -> Result<(), String> {
     for n in 0..USERS {
         let mut request = vec![b"ACL".to_vec(), b"SETUSER".to_vec(), name(n)];
@@ -100,7 +100,7 @@ fn make(ours: &mut Client, theirs: &mut Client, random: &mut Rng) -> Result<(), 
             ));
         }
     }
-    // There single commands come in the order of a hash table, whose seed is random.
+    // There, single commands are in the order of a hash table with a random seed.
     let sorted = |users: BTreeSet<Vec<u8>>| -> BTreeSet<Vec<u8>> {
         let words = |user: Vec<u8>| {
             let mut words: Vec<_> = user.split(|byte| *byte == b' ').collect();

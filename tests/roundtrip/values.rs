@@ -1,7 +1,7 @@
-//! The commands that make a set of data: a key for each shape, and what belongs to it besides.
+//! The commands that make a set of data: a key for each shape, and related data.
 //!
-//! Names, contents, databases and expiry times follow from a counter and a seed, so that no two
-//! keys have the same and none has a default.
+//! Names, contents, databases and expiry times are derived from a counter and a seed, so that no
+//! two keys share them and none has a default.
 
 use fastrand::Rng;
 
@@ -12,7 +12,7 @@ use crate::streams;
 /// A command, and the database in which it is sent.
 pub(crate) type Request = (usize, Vec<Vec<u8>>);
 
-/// How a key was used.
+/// The usage of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Usage {
     /// Seconds.
@@ -22,13 +22,14 @@ pub(crate) enum Usage {
 
 /// A set of data.
 pub(crate) struct Data {
-    /// What makes it.
+    /// The commands that make it.
     pub(crate) requests: Vec<Request>,
-    /// What is sent some milliseconds later: it changes one of two times that were the same.
+    /// Commands that are sent some milliseconds later: each changes one of two times that were
+    /// equal.
     pub(crate) later: Vec<Request>,
-    /// Keys whose use is set.
+    /// Keys whose usage is set.
     pub(crate) usage: Vec<(usize, Vec<u8>, Usage)>,
-    /// It has what Redis 7.0 does not know.
+    /// True if it has data that Redis 7.0 does not know.
     pub(crate) is_newer: bool,
 }
 
@@ -41,11 +42,11 @@ pub(crate) struct Maker {
     is_lfu: bool,
 }
 
-/// Databases that keys are put into.
+/// Databases for keys.
 const DATABASES: [usize; 5] = [0, 3, 0, 15, 9];
 /// Databases of which only the number of keys matters.
 const FREE: [usize; 12] = [1, 2, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14];
-/// Keys whose use is set.
+/// The number of keys whose usage is set.
 const USED: usize = 24;
 /// Milliseconds after which the first key expires.
 const SOON: u64 = 100_000_000;
@@ -61,7 +62,7 @@ impl Maker {
         Maker { random: Rng::with_seed(seed), data, counter: 0, now, is_lfu }
     }
 
-    /// Makes the keys of the shapes, and others that are always there.
+    /// Makes the keys of the shapes, and some that are always made.
     pub(crate) fn make(mut self, shapes: &[Shape]) -> Data {
         shapes.iter().for_each(|shape| self.shape(*shape));
         self.numbers();
@@ -97,7 +98,7 @@ impl Maker {
         format!("{about}:{}", self.counter).into_bytes()
     }
 
-    /// Ends a key: with a time, or not.
+    /// Ends a key: gives it a TTL, or not.
     pub(crate) fn end(&mut self, key: &[u8]) {
         if self.counter % 3 == 1 {
             let at = self.time().to_string();
@@ -105,18 +106,18 @@ impl Maker {
         }
     }
 
-    /// Returns a time to come that nothing else has.
+    /// Returns a unique future time.
     pub(crate) fn time(&mut self) -> u64 {
         self.now + SOON + self.random.u64(..1 << 36)
     }
 
-    /// Returns a time that has passed.
+    /// Returns a past time.
     pub(crate) fn past(&mut self) -> u64 {
         self.now - self.random.u64(1..1 << 36)
     }
 
-    /// Returns bytes that no other call returns, if they are long enough: text that can be
-    /// compressed, digits, or any bytes.
+    /// Returns bytes that no other call returns, if they are long enough: compressible text,
+    /// digits, or any bytes.
     pub(crate) fn bytes(&mut self, number: usize, length: usize) -> Vec<u8> {
         let begin = format!("{number}.");
         let rest = length.saturating_sub(begin.len());
@@ -210,12 +211,12 @@ impl Maker {
         }
     }
 
-    /// A hash of whose fields most have a time of their own.
+    /// Makes a hash in which most fields have a TTL of their own.
     fn timed(&mut self, key: &[u8], dimension: Dimension, size: usize) {
         self.data.is_newer = true;
         self.collection(What::Hash, key, dimension, size);
         for (n, (field, _)) in self.members(What::Hash, dimension, size).into_iter().enumerate() {
-            // What has random bytes is another one now.
+            // Random fields differ from those made before.
             if n % 4 == 3 || dimension != Dimension::Count {
                 continue;
             }
@@ -230,7 +231,7 @@ impl Maker {
         }
     }
 
-    /// Strings that are numbers, or nearly.
+    /// Makes strings that are numbers, or nearly.
     fn numbers(&mut self) {
         let texts = edges::integers();
         for text in texts {
@@ -247,11 +248,11 @@ impl Maker {
         self.end(&key);
     }
 
-    /// Small keys of each type, whose use is set.
+    /// Makes small keys of each type, whose usage is set.
     fn small(&mut self) {
         for n in 0..USED {
             let key = self.key("used");
-            // redis-server shares small integers, and so when they were used.
+            // redis-server shares small integers, and thus their usage.
             let value = (100_000 + n).to_string();
             let value = value.as_bytes();
             self.add(match n % 5 {
@@ -271,7 +272,7 @@ impl Maker {
         }
     }
 
-    /// A database of as many keys.
+    /// Makes a database with this many keys.
     fn keys(&mut self, size: usize) {
         let db = FREE[self.counter % FREE.len()];
         for n in 0..size {
@@ -281,7 +282,7 @@ impl Maker {
         }
     }
 
-    /// Counts as many elements.
+    /// Makes a HyperLogLog with this many elements.
     fn sketch(&mut self, key: &[u8], size: usize) {
         self.add(words([b"PFADD", key]));
         let all: Vec<_> = (0..size).map(|n| format!("{}:{n}", self.counter)).collect();
@@ -291,12 +292,12 @@ impl Maker {
             self.add(request);
         }
         if self.counter.is_multiple_of(2) {
-            // What was counted is kept in the value.
+            // The value keeps its count.
             self.add(words([b"PFCOUNT", key]));
         }
     }
 
-    /// As many libraries, or one whose code has as many bytes.
+    /// Makes this many libraries, or one whose code has this many bytes.
     fn library(&mut self, dimension: Dimension, size: usize) {
         let (count, length) = if dimension == Dimension::Count { (size, 0) } else { (1, size) };
         for n in 0..count {

@@ -1,4 +1,4 @@
-//! What documents say about the code, held against the code.
+//! Checks documents against the code.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -58,8 +58,8 @@ fn the_commit_protocol_names_every_fault_point() {
     }
 }
 
-/// What is listed and never asked for could be disabled without any test that catches it: the
-/// search over all fault points (`make mutate`) would call it a survivor, late.
+/// If a fault point is listed and never checked, disabling it has no effect, and no test can catch
+/// it: the search over all fault points (`make mutate`) would report a survivor, late.
 #[test]
 fn every_fault_point_is_asked_for() {
     let code = sources(&root().join("crates/heap/src"));
@@ -117,7 +117,7 @@ fn the_architecture_names_every_crate() {
     }
 }
 
-/// The documents use both programs: whoever builds as the README says has both.
+/// The documents use both programs: a build as in the README must make both.
 #[test]
 fn make_build_builds_the_server_and_the_tool() {
     let makefile = read("Makefile");

@@ -1,21 +1,20 @@
 //! The direction of dependencies between the crates, as `ARCHITECTURE.md` states it.
 //!
-//! Rust already forbids circles; it does not forbid a shortcut. What each crate may use is written
-//! down here once more, so that a new edge is a decision that shows in a diff of this file. Cargo
-//! itself is asked for what the manifests say.
+//! Rust already forbids circles; it does not forbid shortcuts. The allowed dependencies of each
+//! crate are listed here once more, so that a new edge is a decision that shows in a diff of this
+//! file. Cargo reports the actual ones.
 
 use serde_json::Value;
 use std::process::Command;
 
-/// The layers from the machine upwards, each with what it may use of those above it in this list.
+/// The layers from the machine upwards, each with the layers above it in this list that it may use.
 const LAYERS: &[(&str, &[&str])] = &[
     ("perdura-pmem", &[]),
     ("perdura-heap", &["perdura-pmem"]),
     ("perdura-structures", &["perdura-heap"]),
     ("perdura-keyspace", &["perdura-heap", "perdura-structures"]),
     ("perdura-resp", &[]),
-    // pmem in a build for simulation alone: so that its locks can be scheduled, and its steps left
-    // out.
+    // pmem only in a build for simulation, which schedules its locks and leaves out its steps.
     ("perdura-aof", &["perdura-pmem", "perdura-resp"]),
     ("perdura-rdb", &["perdura-resp"]),
     ("perdura-script", &["perdura-resp"]),
@@ -59,12 +58,12 @@ const LAYERS: &[(&str, &[&str])] = &[
             "perdura-commands",
         ],
     ),
-    // Servers are programs to it, started and talked to. The medium itself is measured with what
-    // the heap is made of.
+    // It starts servers as programs and talks to them. The medium itself is measured with the code
+    // that the heap is made of.
     ("perdura-bench", &["perdura-pmem", "perdura-heap"]),
 ];
 
-/// Packages of tests, benchmarks and examples: nothing that ships may depend on them.
+/// Packages of tests, benchmarks and examples: nothing that is shipped may depend on them.
 const FOR_TESTS: &[(&str, &[&str])] = &[
     ("perdura-sim", &["perdura-pmem"]),
     ("perdura-testkit", &[]),
@@ -74,7 +73,7 @@ const FOR_TESTS: &[(&str, &[&str])] = &[
     ("perdura-examples", &[]),
 ];
 
-/// Packages from outside that belong to one place only.
+/// External packages that belong to one place only.
 const CONFINED: &[(&str, &[&str])] = &[
     ("tokio", &["perdura-server", "perdura-bench"]),
     ("memmap2", &["perdura-pmem"]),

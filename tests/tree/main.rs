@@ -9,5 +9,5 @@ mod documents;
 mod layers;
 mod modules;
 mod packages;
-mod terms;
+mod pointers;
 mod tidy;

@@ -1,16 +1,16 @@
 //! The order of the modules of a crate: each uses only those before it.
 //!
-//! Rust allows circles between the modules of a crate. Those that are left are stated here, each
-//! as one entry of its crate's order, and a new one fails; so does one that is gone, which is to be
-//! taken out. A module is a file of a crate's `src`, or a folder with all of its files. What it
-//! uses is read from its source: `crate::module::...`, `crate::Name` where the crate's root
-//! re-exports that from a module, and in a folder `super::file::...` for a sibling. Unit tests and
-//! comments do not count.
+//! Rust allows circles between the modules of a crate. The remaining ones are stated here, each as
+//! one entry of its crate's order; a new circle fails, and so does a stated one that no longer
+//! exists. A module is a file of a crate's `src`, or a folder with all of its files. Its uses are
+//! read from its source: `crate::module::...`, `crate::Name` if the crate's root re-exports that
+//! from a module, and in a folder `super::file::...` for a sibling. Unit tests and comments do not
+//! count.
 //!
 //! A module also uses those whose methods it calls on a type of a third one: `engine.save()` is a
 //! use of the module with `impl Engine { fn save }`. The types of expressions are not known here,
-//! so a call is taken for that method if no other module of the crate has a function of its name
-//! and types of other crates have none either ([`ELSEWHERE`]). So a method that shares its name is
+//! so a call counts as that method if no other module of the crate has a function of its name and
+//! types of other crates have none either ([`ELSEWHERE`]). So a method that shares its name is
 //! missed, and no circle is stated that does not exist.
 //!
 //! In `heap` there is no circle by paths between the files of a folder either.
@@ -37,7 +37,7 @@ const HEAP: &[&str] = &[
 ];
 
 /// The circle is the transaction and the keyspace: methods of `Txn` and `Keyspace` are in the
-/// modules of what they are about, and call each other there. `Keyspace` begins transactions, which
+/// modules of their subjects, and call each other there. `Keyspace` begins transactions, which
 /// refer to it.
 const KEYSPACE: &[&str] = &[
     "error",
@@ -88,8 +88,8 @@ const AOF: &[&str] = &[
 ];
 
 /// The circle is the table of commands: the engine has the table, the table has specs, a spec has
-/// the command's function, and the function gets a call, which has the engine and the spec. What
-/// sessions share comes before it and knows neither engine nor call; what executes comes after it.
+/// the command's function, and the function gets a call, which has the engine and the spec. State
+/// that sessions share comes before it and knows neither engine nor call; execution comes after it.
 const ENGINE: &[&str] = &[
     "clock",
     "execute",
@@ -266,7 +266,7 @@ const BY_FILES: &[&str] = &["engine"];
 /// tests and comments.
 struct File {
     module: String,
-    /// The folder, where the file is a module of that.
+    /// The folder, if the file is a module of it.
     folder: Option<String>,
     name: String,
     code: String,
@@ -374,7 +374,7 @@ fn add_paths(before: &str, tree: &str, found: &mut Vec<String>) {
     }
 }
 
-/// The parts of a group in braces, whose own groups are left whole.
+/// The parts of a group in braces; inner groups are kept whole.
 fn parts(group: &str) -> Vec<String> {
     let (mut parts, mut depth) = (vec![String::new()], 0);
     for c in group.chars() {
@@ -390,7 +390,7 @@ fn parts(group: &str) -> Vec<String> {
     parts
 }
 
-/// From the names that the root re-exports, and the folders whose files are modules, to those.
+/// Maps the names that the root re-exports, and the folders whose files are modules, to modules.
 fn reexports(crate_name: &str) -> BTreeMap<String, String> {
     let mut names = BTreeMap::new();
     let lib = read("lib", &sources(crate_name).join("lib.rs")).code;
@@ -414,7 +414,7 @@ fn add_reexports(folder: &str, code: &str, names: &mut BTreeMap<String, String>)
     }
 }
 
-/// Returns the module that a path leads to: the longest one that it begins with.
+/// Returns the module that a path leads to: the longest one that is a prefix of it.
 fn module_of(
     path: &str,
     names: &BTreeMap<String, String>,
@@ -438,7 +438,7 @@ type Uses = BTreeMap<String, BTreeSet<String>>;
 /// Names of methods that types of other crates have as well.
 const ELSEWHERE: &[&str] = &["for_each", "name", "pop", "replace"];
 
-/// Returns the type that an inherent `impl` block is of, by the block's first line.
+/// Returns the type of an inherent `impl` block, by the block's first line.
 fn subject(line: &str) -> Option<String> {
     let rest = line.strip_prefix("impl")?;
     let is_inherent = line.ends_with('{') && !line.contains(" for ");
@@ -451,7 +451,7 @@ fn subject(line: &str) -> Option<String> {
     is_inherent.then(|| name(path.rsplit("::").next().unwrap_or_default()))
 }
 
-/// Returns the name of the item of this kind that a line begins, if it does.
+/// Returns the name of the item of this kind that a line begins, if any.
 fn item(line: &str, kind: &str) -> Option<String> {
     let before = line.trim_start().split_once(kind)?;
     let is_qualifier = |word: &str| {
@@ -476,7 +476,7 @@ fn methods(code: &str) -> Vec<(String, String)> {
     found
 }
 
-/// A method that a module adds to a type of another.
+/// A method that a module adds to a type of another module.
 #[derive(Debug, PartialEq)]
 struct Added {
     module: String,
@@ -497,7 +497,7 @@ impl Added {
     }
 }
 
-/// The methods that modules add to types of others.
+/// The methods that modules add to types of other modules.
 fn added_methods(files: &[File]) -> Vec<Added> {
     let (mut types, mut functions) = (Uses::new(), Uses::new());
     for File { module, code, .. } in files {
@@ -524,7 +524,7 @@ fn added_methods(files: &[File]) -> Vec<Added> {
     added
 }
 
-/// What each module uses.
+/// The modules that each module uses.
 fn uses(crate_name: &str) -> Uses {
     let (names, mut all) = (reexports(crate_name), Uses::new());
     let files = files(crate_name);
@@ -545,7 +545,7 @@ fn uses(crate_name: &str) -> Uses {
     all
 }
 
-/// Returns true if all of a circle lead to each other within it.
+/// Returns true if all modules of a circle reach each other within it.
 fn is_circle(circle: &[&str], uses: &Uses) -> bool {
     circle.iter().all(|from| {
         let (mut seen, mut left) = (BTreeSet::new(), vec![*from]);
@@ -558,7 +558,7 @@ fn is_circle(circle: &[&str], uses: &Uses) -> bool {
     })
 }
 
-/// What is wrong with a stated order: an entry names a module, or the modules of a circle.
+/// Returns the mistakes in a stated order, whose entries name a module, or the modules of a circle.
 fn wrong(crate_name: &str, order: &[&str]) -> Vec<String> {
     let uses = uses(crate_name);
     let entries: Vec<Vec<&str>> = order.iter().map(|entry| entry.split(' ').collect()).collect();
@@ -664,7 +664,7 @@ fn no_files_of_a_folder_of_heap_use_each_other_in_a_circle() {
             let in_mod: Vec<_> = uses.difference(&siblings).collect();
             assert!(in_mod.is_empty(), "{folder}/{name}.rs uses {in_mod:?}, which is no file");
         }
-        // A file is done when all that it uses are.
+        // A file is done when all files that it uses are.
         let mut left = files;
         loop {
             let names: BTreeSet<String> = left.keys().cloned().collect();

@@ -1,6 +1,6 @@
-//! What is published: the library, and exactly the crates that it consists of.
+//! Checks what is published: the library, and exactly the crates that it consists of.
 //!
-//! `make crates` packs them; here is what Cargo does not refuse, or only says when they are
+//! `make crates` packs them; this checks what Cargo does not refuse, or reports only when they are
 //! uploaded.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::layers::{metadata, text};
 
-/// What users depend on.
+/// The crate that users depend on.
 const LIBRARY: &str = "perdura";
 
 fn packages() -> BTreeMap<String, Value> {
@@ -29,7 +29,7 @@ fn inner<'p>(package: &'p Value, ours: &BTreeMap<String, Value>) -> Vec<&'p Valu
 }
 
 fn is_published(package: &Value) -> bool {
-    // An empty list: nowhere.
+    // An empty list means nowhere.
     package["publish"].as_array().is_none_or(|registries| !registries.is_empty())
 }
 
@@ -87,8 +87,8 @@ fn the_module_for_python_has_the_version_of_the_library() {
     assert!(manifest.contains(&format!("\nversion = \"{version}\"\n")), "it is not {version}");
 }
 
-/// What `make crates` packs is what is published, in an order in which each crate comes after those
-/// that it uses.
+/// `make crates` packs what is published, in an order in which each crate comes after those that it
+/// uses.
 #[test]
 fn the_list_of_make_crates_is_complete_and_in_order() {
     let makefile = include_str!("../../Makefile");

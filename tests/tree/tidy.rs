@@ -1,15 +1,13 @@
-//! What reviewers would otherwise have to look for in every source file and every document.
+//! Checks that reviewers would otherwise have to make in every source file and every document.
 //!
-//! Each test reads the tree as it is and names every place at once, since a list is what one
-//! wants to work through.
+//! Each test reads the tree as it is and names every violation at once, so that one can work
+//! through the list.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::terms::{NOT_IN_DOCUMENTS, NOT_IN_IDENTIFIERS};
-
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The crates that may contain unsafe code: the mapping itself, the only writer of persistent
 /// words, the boundary to C, which passes pointers, and, outside of the workspace, the adapter of
@@ -21,22 +19,23 @@ const MAY_BE_UNSAFE: [&str; 4] =
 const MAY_HAVE_AN_UNSAFE_MODULE: (&str, &str) =
     ("crates/script/src/lib.rs", "crates/script/src/stack.rs");
 
-/// Lines of a source file before its tests.
+/// The maximum number of lines of a source file before its tests.
 const LONGEST_FILE: usize = 600;
 
-/// Lines of a function outside of tests.
+/// The maximum number of lines of a function outside of tests.
 const LONGEST_FUNCTION: usize = 70;
 
-/// Columns of a comment, its indentation included.
+/// The maximum number of columns of a comment, with its indentation.
 const WIDEST_COMMENT: usize = 100;
 
-struct File {
-    path: String,
-    text: String,
+pub(crate) struct File {
+    /// Relative to the root of the tree.
+    pub(crate) path: String,
+    pub(crate) text: String,
 }
 
 impl File {
-    fn is(&self, extension: &str) -> bool {
+    pub(crate) fn is(&self, extension: &str) -> bool {
         Path::new(&self.path).extension() == Some(OsStr::new(extension))
     }
 
@@ -50,9 +49,9 @@ impl File {
     }
 }
 
-/// Every text file that belongs to the project: what is built, fetched or generated is in the
-/// folders left out.
-fn files() -> Vec<File> {
+/// Every text file that belongs to the project. The folders left out hold files that are built,
+/// fetched or generated.
+pub(crate) fn files() -> Vec<File> {
     const LEFT_OUT: [&str; 6] = [".git", "target", "data", "corpus", "artifacts", "Cargo.lock"];
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::from(ROOT)];
@@ -79,7 +78,7 @@ fn sources() -> Vec<File> {
 }
 
 #[track_caller]
-fn none(what: &str, places: Vec<String>) {
+pub(crate) fn none(what: &str, places: Vec<String>) {
     assert!(places.is_empty(), "{what}:\n  {}", places.join("\n  "));
 }
 
@@ -138,7 +137,7 @@ fn no_source_file_is_longer_than_a_reader_can_hold() {
     none(&format!("files of more than {LONGEST_FILE} lines before their tests"), long);
 }
 
-/// Every function with its first line and its length, as rustfmt lays it out: it ends at its own
+/// Returns every function's first line and length. By rustfmt's layout, it ends at its own
 /// indentation.
 fn functions<'a>(body: &[&'a str]) -> Vec<(&'a str, usize)> {
     let mut found = Vec::new();
@@ -225,195 +224,6 @@ fn every_link_between_documents_leads_somewhere() {
     none("links to nothing", broken);
 }
 
-/// Returns true if a text has a phrase as whole words; both are in lower case.
-fn has_phrase(text: &str, phrase: &str) -> bool {
-    let is_inside = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
-    text.match_indices(phrase).any(|(at, _)| {
-        let before = text[..at].chars().next_back();
-        let after = text[at + phrase.len()..].chars().next();
-        !before.is_some_and(is_inside) && !after.is_some_and(is_inside)
-    })
-}
-
-/// The prose of a document, line by line and in lower case: code blocks and code spans are left
-/// out.
-fn prose(text: &str) -> Vec<(usize, String)> {
-    let mut found = Vec::new();
-    let mut is_code = false;
-    for (number, line) in text.lines().enumerate() {
-        if line.trim_start().starts_with("```") {
-            is_code = !is_code;
-        } else if !is_code {
-            let prose = line.split('`').step_by(2).collect::<Vec<_>>().join("``");
-            found.push((number + 1, prose.to_lowercase()));
-        }
-    }
-    found
-}
-
-/// The comments of a source file, without their slashes; every other line is empty.
-fn comments(text: &str) -> String {
-    let comment = |line: &str| {
-        let line = line.trim_start();
-        let text = line.strip_prefix("//")?;
-        Some(text.trim_start_matches(['/', '!']).to_owned())
-    };
-    text.lines().map(|line| comment(line).unwrap_or_default()).collect::<Vec<_>>().join("\n")
-}
-
-#[test]
-fn documents_and_comments_use_the_terms_of_the_field() {
-    let mut found = Vec::new();
-    let is_left_out =
-        |file: &File| file.path.starts_with("docs/results/") || file.path == "tests/tree/terms.rs";
-    for file in files().into_iter().filter(|file| !is_left_out(file)) {
-        let (text, is_source) = match file.path.rsplit_once('.') {
-            Some((_, "md")) => (file.text, false),
-            Some((_, "rs")) => (comments(&file.text), true),
-            _ => continue,
-        };
-        for (number, line) in prose(&text) {
-            // In a comment a value lives, as in any text about Rust.
-            let is_meant = |word: &str| !(is_source && word == "lives") && has_phrase(&line, word);
-            for (word, instead) in NOT_IN_DOCUMENTS.iter().filter(|(word, _)| is_meant(word)) {
-                found.push(format!("{}:{number}: \"{word}\": {instead}", file.path));
-            }
-        }
-    }
-    none("words that have a better one (docs/glossary.md)", found);
-}
-
-#[test]
-fn phrases_are_found_as_whole_words_outside_of_code() {
-    let check = |text: &str, phrase: &str, expect: bool| {
-        let has = prose(text).iter().any(|(_, line)| has_phrase(line, phrase));
-        assert_eq!(has, expect, "{phrase:?} in {text:?}");
-    };
-    check("There is no Room.", "room", true);
-    check("Mushrooms, and a room-mate", "room", false);
-    check("a `room` of code", "room", false);
-    check("```text\nroom\n```\nspace", "room", false);
-    check("```text\nspace\n```\nroom", "room", true);
-    check("free `memory`, or room", "room", true);
-}
-
-/// The identifiers of source code, without those in comments, strings and characters.
-fn identifiers(text: &str) -> Vec<(usize, &str)> {
-    let bytes = text.as_bytes();
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let (mut found, mut line, mut at) = (Vec::new(), 1, 0);
-    while at < bytes.len() {
-        let rest = &text.as_bytes()[at..];
-        let len = if rest.starts_with(b"//") {
-            rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len())
-        } else if rest[0] == b'r' && (rest[1..].starts_with(b"\"") || rest[1..].starts_with(b"#\""))
-        {
-            raw_string(rest)
-        } else if rest[0] == b'"' {
-            string(rest)
-        } else if rest[0] == b'\'' {
-            character(rest)
-        } else if is_part(rest[0]) {
-            let len = rest.iter().position(|byte| !is_part(*byte)).unwrap_or(rest.len());
-            let is_prefix = rest[len..].first().is_some_and(|byte| b"\"'".contains(byte));
-            if !is_prefix && !rest[0].is_ascii_digit() {
-                found.push((line, &text[at..at + len]));
-            }
-            len
-        } else {
-            1
-        };
-        line += rest[..len].iter().filter(|byte| **byte == b'\n').count();
-        at += len;
-    }
-    found
-}
-
-/// The length of a string that begins here.
-fn string(text: &[u8]) -> usize {
-    let mut at = 1;
-    while at < text.len() && text[at] != b'"' {
-        at += if text[at] == b'\\' { 2 } else { 1 };
-    }
-    text.len().min(at + 1)
-}
-
-/// The length of a raw string with one `#` or none.
-fn raw_string(text: &[u8]) -> usize {
-    let (begin, end): (usize, &[u8]) = if text[1] == b'#' { (3, b"\"#") } else { (2, b"\"") };
-    let len = text[begin..].windows(end.len()).position(|bytes| bytes == end);
-    len.map_or(text.len(), |len| begin + len + end.len())
-}
-
-/// The length of a character, or 1 where a lifetime begins.
-fn character(text: &[u8]) -> usize {
-    if text[1..].starts_with(b"\\") {
-        return 3 + text[3..].iter().position(|byte| *byte == b'\'').map_or(0, |len| len + 1);
-    }
-    let end = text[1..].iter().take(5).position(|byte| *byte == b'\'');
-    match end {
-        Some(len) if len == 1 || !text[1].is_ascii() => len + 2,
-        _ => 1,
-    }
-}
-
-/// The words of an identifier, in lower case: it is split at underscores, and where a capital
-/// follows a small letter or precedes one.
-fn words_of(identifier: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let letters: Vec<char> = identifier.chars().collect();
-    for (at, letter) in letters.iter().enumerate() {
-        let follows_small = at > 0 && !letters[at - 1].is_uppercase();
-        let precedes_small = letters.get(at + 1).is_some_and(|next| next.is_lowercase());
-        if *letter == '_' || letter.is_uppercase() && (follows_small || precedes_small) {
-            words.push(String::new());
-        }
-        words.last_mut().expect("one at least").extend(letter.to_lowercase().filter(|c| *c != '_'));
-    }
-    words.retain(|word| !word.is_empty());
-    words
-}
-
-#[test]
-fn identifiers_use_the_terms_of_the_field() {
-    let mut found = Vec::new();
-    for file in sources() {
-        for (line, name) in identifiers(&file.text) {
-            let words = words_of(name);
-            for (word, instead) in NOT_IN_IDENTIFIERS.iter().filter(|(word, _)| {
-                words
-                    .iter()
-                    .any(|part| part.trim_end_matches(|c: char| c.is_ascii_digit()) == *word)
-            }) {
-                found.push(format!("{}:{line}: {name}: \"{word}\": {instead}", file.path));
-            }
-        }
-    }
-    none("identifiers with words that have a better one (docs/glossary.md)", found);
-}
-
-#[test]
-fn identifiers_are_read_from_code_only_and_split_into_words() {
-    let text = "fn met(a: &'met str) {} // told\nlet b = \"told \\\" told\"; r#\"told\"#; b'\\'' + 'é';\n\
-                HasRoom::NO_ROOM2";
-    let names = identifiers(text);
-    let expected = [
-        (1, "fn"),
-        (1, "met"),
-        (1, "a"),
-        (1, "met"),
-        (1, "str"),
-        (2, "let"),
-        (2, "b"),
-        (3, "HasRoom"),
-        (3, "NO_ROOM2"),
-    ];
-    assert_eq!(names, expected);
-    assert_eq!(words_of("HasRoom"), ["has", "room"]);
-    assert_eq!(words_of("NO_ROOM2"), ["no", "room2"]);
-    assert_eq!(words_of("XMLRoom_here"), ["xml", "room", "here"]);
-}
-
 /// A comment that begins its line: the indentation with the mark, and the text after that.
 fn comment(line: &str) -> Option<(&str, &str)> {
     let code = line.trim_start();
@@ -423,7 +233,7 @@ fn comment(line: &str) -> Option<(&str, &str)> {
         .then(|| (&line[..line.len() - code.len() + mark.len()], text.trim_start_matches(' ')))
 }
 
-/// What a paragraph of a comment starts with: the mark of a list's item, or nothing.
+/// The mark of a list's item at the start of a paragraph, or nothing.
 fn item(text: &str) -> &str {
     let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let is_number = digits.len() < text.len() && digits.starts_with(". ");
@@ -441,7 +251,7 @@ fn is_verbatim(text: &str) -> bool {
     text.is_empty() || text.starts_with(['|', '#', '<']) || text.starts_with("```") || is_target
 }
 
-/// How many of the lines make a paragraph of a comment, the first one of which is given.
+/// The number of lines in the paragraph of a comment that begins with `lines[0]`.
 fn paragraph(lines: &[&str]) -> usize {
     let indent = |line: &str| line.len() - line.trim_start_matches(['/', '!', ' ']).len();
     let Some((head, _)) = comment(lines[0]) else { return 1 };
@@ -454,8 +264,8 @@ fn paragraph(lines: &[&str]) -> usize {
     1 + lines[1..].iter().take_while(continues).count()
 }
 
-/// Source code whose comments are not wider than the limit, as far as words can be broken into
-/// lines.
+/// Returns source code whose comments are not wider than the limit, as far as words can be broken
+/// into lines.
 fn wrapped(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let mut result = String::new();
@@ -502,7 +312,7 @@ fn wrap(paragraph: &[&str], result: &mut String) {
     result.extend([line.trim_end(), "\n"]);
 }
 
-/// `WRAP_COMMENTS=1 cargo test -p perdura-tests --test tidy comments` wraps them.
+/// `WRAP_COMMENTS=1 cargo test -p perdura-tree comments` wraps them.
 #[test]
 fn comments_are_no_wider_than_code() {
     let mut wide = Vec::new();

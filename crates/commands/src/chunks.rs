@@ -1,6 +1,6 @@
-//! The constants at which what is dumped, loaded or logged begins another step: each is `pub` and
-//! says its unit, for tests that take values with sizes around each of them through every way out
-//! and in (`tests/roundtrip/chunks.rs`, which names all of them).
+//! The constants at which dumping, loading or logging begins another step. Each is `pub` and
+//! documents its unit, for the tests that dump and load values of sizes around each of them in
+//! every way (`tests/roundtrip/chunks.rs`, which names all of them).
 
 pub use crate::collections::gathered::AT_ONCE as GATHERED;
 pub use crate::keys::dump::store::{BYTES_AT_ONCE as STORED_BYTES, PARTS_AT_ONCE as STORED_PARTS};

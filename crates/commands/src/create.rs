@@ -1,4 +1,4 @@
-//! A new engine, with the commands of all groups. Nothing but this names all groups.
+//! Creates an engine with the commands of all groups. Only this file names all groups.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn table() -> Table {
     ])
 }
 
-/// The parts of an engine with all commands.
+/// The parts from which an engine with all commands is made.
 pub struct EngineOptions {
     /// The data.
     pub keyspace: Arc<Keyspace>,
@@ -51,11 +51,11 @@ pub struct EngineOptions {
     pub log: Option<Arc<dyn CommandLog>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Threads that will execute commands, and load a dump together.
+    /// The number of threads that execute commands, and load a dump together.
     pub threads: usize,
     /// Seeds the random numbers of all sessions.
     pub seed: u64,
-    /// The commands, if some have other names than usual.
+    /// The command table, if some commands are renamed.
     pub table: Option<Table>,
 }
 
@@ -75,8 +75,8 @@ impl From<EngineOptions> for EngineParts {
     }
 }
 
-/// Returns all commands with the names that `rename-command` lines give them, each the old name and
-/// the new one. Where one is wrong, its number and what is wrong with it.
+/// Returns all commands, renamed by `rename-command` lines, each an old and a new name. The error
+/// is the number of the first wrong line, and what is wrong with it.
 pub fn renamed_table(lines: &[(&[u8], &[u8])]) -> Result<Table, (usize, RenameError)> {
     let mut table = table();
     for (at, (from, to)) in lines.iter().enumerate() {
@@ -85,14 +85,14 @@ pub fn renamed_table(lines: &[(&[u8], &[u8])]) -> Result<Table, (usize, RenameEr
     Ok(table)
 }
 
-/// Reads the ACL file of this name, which has this text. `all_channels` says that new users may use
-/// all channels (`acl-pubsub-default`). All that is wrong is named, with its line.
+/// Reads the text of the ACL file with this name. `all_channels` says that new users may use all
+/// channels (`acl-pubsub-default`). The error names all mistakes, with their lines.
 pub fn read_users_file(name: &str, text: &[u8], all_channels: bool) -> Result<UserSet, String> {
     UserSet::of_file(&table(), all_channels, (name, text))
 }
 
-/// Reads the `user` lines of a configuration, each a name and rules. Where one is wrong, its number
-/// and what is wrong with it.
+/// Reads the `user` lines of a configuration, each a name and rules. The error is the number of the
+/// first wrong line, and what is wrong with it.
 pub fn read_user_lines(
     lines: &[Vec<&[u8]>],
     all_channels: bool,

@@ -1,15 +1,15 @@
 //! Redis's commands: one table, one module for each group.
 //!
-//! Each command is a [`CommandSpec`] const next to the function that executes it; the `engine`
-//! executes commands by their specs, and COMMAND and the documentation follow from them as well, so
+//! Each command is a [`CommandSpec`] const next to the function that executes it. The `engine`
+//! executes commands by their specs, and COMMAND and the documentation are generated from them, so
 //! that a command is added in one place. [`EngineOptions`] makes an [`Engine`] with all commands.
 //!
-//! Here too is what goes through whole data sets: [`save()`], [`load_dump`], [`rewrite_log`] and
-//! [`replay()`].
+//! This crate also saves, loads, rewrites and replays whole data sets: [`save()`], [`load_dump`],
+//! [`rewrite_log`] and [`replay()`].
 //!
 //! This crate must not know sockets, files, flushes or fences, and no threads but those that save
-//! or load a dump. Time and randomness are given to it. Redis's texts are made here, in the engine
-//! and in the server, nowhere below.
+//! or load a dump. It is given time and randomness. Redis's texts are made here, in the engine and
+//! in the server, nowhere below.
 #![forbid(unsafe_code)]
 
 mod acl;

@@ -2,7 +2,7 @@
 
 use keyspace::{Encoding, Type};
 
-/// Returns a type's name, as TYPE tells it.
+/// Returns a type's name, as TYPE shows it.
 pub(crate) fn type_name(kind: Type) -> &'static str {
     match kind {
         Type::String => "string",
@@ -15,7 +15,7 @@ pub(crate) fn type_name(kind: Type) -> &'static str {
     }
 }
 
-/// Returns an encoding's name, as OBJECT ENCODING tells it.
+/// Returns an encoding's name, as OBJECT ENCODING shows it.
 pub(crate) fn encoding_name(encoding: Encoding) -> &'static str {
     match encoding {
         Encoding::Int => "int",

@@ -1,9 +1,8 @@
-//! Brings the data back from the command log: every command of it goes through [`Engine::execute`].
+//! Replays the command log: executes every command of it through [`Engine::execute`].
 //!
-//! Nothing expires while a log is replayed, no limit is enforced and nothing is logged: a command
-//! must find what it found when it was first executed. A command that fails is reported and
-//! skipped, as in Redis, except where the heap has no space: then the data would not be what the
-//! log says.
+//! During a replay nothing expires, no limit is enforced and nothing is logged: a command must find
+//! the state of its first execution. A command that fails is reported and skipped, as in Redis,
+//! unless the heap has no space: then the data would differ from the log.
 
 use aof::{Dump, Entry, LoadError, Loader, Progress};
 use engine::Engine;
@@ -13,17 +12,17 @@ use resp::{Protocol, Writer};
 
 use crate::load::{LoadDumpError, LoadOptions, load_dump};
 
-/// Commands between two reports of progress.
+/// The number of commands between two reports of progress.
 const REPORT_EVERY: u64 = 1024;
 
-/// Why a log is not replayed.
+/// Why a log could not be replayed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
     /// It cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// It holds a command that does not exist.
+    /// It contains an unknown command.
     #[error("Unknown command '{command}' reading the append only file {file}")]
     UnknownCommand {
         /// The command.
@@ -31,7 +30,7 @@ pub enum ReplayError {
         /// The file.
         file: String,
     },
-    /// The dump with which a file begins cannot be loaded.
+    /// The dump at the beginning of a file cannot be loaded.
     #[error("Error reading the RDB base of the append only file {file}: {error}")]
     Dump {
         /// The file.
@@ -39,7 +38,7 @@ pub enum ReplayError {
         /// Why.
         error: LoadDumpError,
     },
-    /// The data does not fit.
+    /// There is no memory for the data.
     #[error("no free memory for the data of the append only file {file}: {text}")]
     Full {
         /// The file.
@@ -140,7 +139,7 @@ fn replay_failed(
     Ok(())
 }
 
-/// Returns the space of a list of borrowed words, for words that are borrowed elsewhere.
+/// Reuses the allocation of a list of borrowed words for words with another lifetime.
 fn reuse<'to>(mut words: Vec<&[u8]>) -> Vec<&'to [u8]> {
     words.clear();
     words.into_iter().map(|_| -> &[u8] { &[] }).collect()

@@ -1,9 +1,8 @@
 //! Writes the state of the data as a new base of the command log, while commands are executed.
 //!
-//! The cut is taken under the locks of all shards: what was logged before it is in the snapshot,
-//! what is logged after it is in the next incremental file. Everything else happens during
-//! the server's work, with locks held for a bounded number of keys. This may take long: run it on a
-//! thread of its own.
+//! The cut is taken under the locks of all shards: commands logged before it are in the snapshot,
+//! those logged after it in the next incremental file. The rest is done while the server works,
+//! with locks held for a bounded number of keys. This may take long: run it on a thread of its own.
 
 use std::io::{self, Write};
 
@@ -14,26 +13,26 @@ use keyspace::{Content, Item, SnapshotLost, StreamId, StreamPart, TimedField, Ty
 
 use crate::save::{may_cut, save_snapshot};
 
-/// Why a log was not rewritten; it goes on as it was.
+/// Why a log was not rewritten; the old log stays in use.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RewriteLogError {
-    /// The log's part of it failed.
+    /// The log failed.
     #[error(transparent)]
     Log(#[from] RewriteError),
     /// The dump that the log begins with could not be written.
     #[error(transparent)]
     Dump(#[from] SaveError),
-    /// As many snapshots are read as may be, or a script runs long.
+    /// The maximum number of snapshots are being read, or a script runs long.
     #[error("too many snapshots of the data are being read, or a script runs long")]
     Busy,
-    /// The snapshot held too much.
+    /// The snapshot held too much memory.
     #[error(transparent)]
     GivenUp(#[from] SnapshotLost),
 }
 
-/// Rewrites the log; with `revives`, one that was switched off is switched on by it. `go_on` is
-/// asked periodically whether to. With `dump` its base is a dump.
+/// Rewrites the log. With `revives`, this switches on a log that was off. `go_on` is asked
+/// periodically whether to continue. With `dump` the base is a dump.
 pub fn rewrite_log(
     engine: &Engine,
     log: &Aof,
@@ -92,7 +91,7 @@ impl Write for Base<'_> {
     }
 }
 
-/// Elements of one command.
+/// The number of elements in one command.
 pub const ELEMENTS: usize = 64;
 
 /// Returns the command that adds elements to a value of this type.
@@ -105,7 +104,7 @@ fn adds(what: Type) -> &'static [u8] {
     }
 }
 
-/// Shows each command that makes a value, or a part of one, of this key.
+/// Passes each command that makes the value, or a part of it, to `each`.
 pub fn commands_of<E>(
     key: &[u8],
     value: &Content,
@@ -132,7 +131,7 @@ pub fn commands_of<E>(
     Ok(())
 }
 
-/// Fields of a hash, and then the times of those that have one.
+/// Adds fields to a hash, then the TTLs of those that have one.
 fn add_fields<E>(
     key: &[u8],
     fields: &[TimedField],
@@ -171,8 +170,8 @@ fn add_part<E>(
                 let id = text((*last).max(StreamId { ms: 0, seq: 1 }));
                 each(&[b"XADD", key, b"MAXLEN", b"0", &id, b"x", b"y"])?;
             }
-            // XSETID takes no greater deleted ID than the last one that it sets; one set before
-            // stays.
+            // XSETID refuses a deleted ID that is greater than the last ID which it sets. A second
+            // XSETID leaves the deleted ID as it is.
             let most = text(*last.max(deleted));
             let is_lower = last < deleted;
             let (last, deleted, added) = (text(*last), text(*deleted), added.to_string());
@@ -184,7 +183,7 @@ fn add_part<E>(
             let (last, read) = (text(*last), read.map_or("-1".into(), |read| read.to_string()));
             each(&[b"XGROUP", b"CREATE", key, name, &last, b"ENTRIESREAD", read.as_bytes()])
         }
-        // The others are made with what is pending of them.
+        // Consumers with pending entries are created with these.
         StreamPart::Consumer { group, name, pending: 0, .. } => {
             each(&[b"XGROUP", b"CREATECONSUMER", key, group, name])
         }

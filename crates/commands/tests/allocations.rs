@@ -1,11 +1,11 @@
-//! A command with one key allocates nothing between its words and its reply.
+//! A command with one key allocates nothing between reading its words and writing its reply.
 //!
-//! A program of its own: its allocator counts, and is that of the whole process.
+//! This is a program of its own, since its counting allocator serves the whole process.
 //!
-//! What grows with the data (tables in DRAM of what is in use) may allocate periodically, so the
-//! median of many executions is taken.
+//! Tables in DRAM that grow with the data may allocate periodically, so the median of many
+//! executions is taken.
 //!
-//! A command of streams holds in DRAM what it is to do, and not what it looks at.
+//! A command on streams holds in DRAM what it will change, not everything that it visits.
 
 mod support;
 
@@ -17,7 +17,7 @@ use support::{emulated, volatile};
 
 const ROUNDS: usize = 101;
 
-/// Median of the allocations of `line`, with `#` for the number of the round.
+/// Median number of allocations for `line`, with `#` for the number of the round.
 fn allocations(engine: &Arc<Engine>, line: &str) -> u64 {
     let mut session = engine.connect(Peer::default(), 0);
     let mut out = Writer::append_to(Vec::with_capacity(1 << 20), Protocol::Resp2);
@@ -67,7 +67,7 @@ fn commands_with_one_key_allocate_nothing() {
     }
 }
 
-/// The most bytes that are allocated at once while `line` is executed, and the reply.
+/// The maximum number of bytes allocated at once while `line` is executed, and the reply.
 fn most_bytes(engine: &Arc<Engine>, line: &str) -> (u64, String) {
     let mut session = engine.connect(Peer::default(), 0);
     let mut out = Writer::append_to(Vec::with_capacity(1 << 20), Protocol::Resp2);
@@ -79,7 +79,7 @@ fn most_bytes(engine: &Arc<Engine>, line: &str) -> (u64, String) {
     (counted.bytes_max, String::from_utf8_lossy(out.as_bytes()).into_owned())
 }
 
-/// An engine with a stream `x` of this many entries, and what these lines did to it.
+/// An engine with a stream `x` of this many entries, after these lines.
 fn stream(entries: usize, lines: &[&str]) -> Arc<Engine> {
     let engine = Arc::new(Engine::new(EngineOptions::new(volatile(4, 64 << 20))));
     for n in 1..=entries {
@@ -126,6 +126,7 @@ fn strings_are_combined_in_place() {
     let engine = stream(0, &["SETBIT a 8388607 1", "SETBIT b 8388600 1", "SETBIT c 8388607 1"]);
     let (bytes, reply) = most_bytes(&engine, "BITOP ONE d a b c");
     assert_eq!(reply, ":1048576\r\n");
-    // What is set in one, what in several, and the next string, which grows while it is read.
+    // The bits set in one source, those set in several, and the next string, which grows while it
+    // is read.
     assert!(bytes < 4 << 20, "{bytes} bytes");
 }

@@ -1,13 +1,13 @@
 //! Finds executables of the workspace, building them when they are stale.
 //!
 //! Cargo offers a package's executables only to the tests of that same package, and those that it
-//! builds for `cargo test --workspace` carry the features that tests switch on. So the first test
-//! of a process that wants a program asks Cargo for a plain build into the target directory and
-//! profile that the test itself came from; when nothing has changed that takes a fraction of a
-//! second. `PERDURA_SERVER` names another executable to test instead.
+//! builds for `cargo test --workspace` have the features that tests switch on. So the first test of
+//! a process that needs a program makes Cargo build it plainly into the target directory and
+//! profile of the test itself; if nothing has changed this takes a fraction of a second.
+//! `PERDURA_SERVER` names another executable to test instead.
 //!
-//! No package is named: Cargo then takes the features that all default members want together, and
-//! the programs share what is compiled. With `--package` each would have its own.
+//! No package is named: Cargo then unifies the features that all default members need, and the
+//! programs share what is compiled. With `--package` each would have its own.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! A plain blocking client: it sends what it is told and gives back what arrives, in RESP2 or
-//! RESP3.
+//! A plain blocking client: it sends what it is given and returns what arrives, in RESP2 or RESP3.
 //!
 //! Nothing is interpreted, retried or reordered, so that a test knows exactly what was sent and
 //! what was acknowledged. A read that waits for more than a minute fails instead of hanging the
@@ -13,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a reply may take.
+/// The maximum time for a reply.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 enum Stream {
@@ -22,7 +21,7 @@ enum Stream {
     Other(Box<dyn Transport>),
 }
 
-/// What requests and replies may go through.
+/// A stream that requests and replies may use.
 trait Transport: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Transport for T {}
@@ -82,8 +81,8 @@ impl Client {
         Client::over(Stream::Unix(UnixStream::connect(path)?))
     }
 
-    /// Talks through a stream that is connected, such as an encrypted one; how long its reads may
-    /// take is the stream's own matter.
+    /// Uses a connected stream, such as an encrypted one; the stream itself limits the time of its
+    /// reads.
     pub fn through(stream: impl Read + Write + Send + 'static) -> Client {
         Client { stream: BufReader::with_capacity(1 << 16, Stream::Other(Box::new(stream))) }
     }
@@ -93,12 +92,12 @@ impl Client {
         Ok(Client { stream: BufReader::with_capacity(1 << 16, stream) })
     }
 
-    /// Changes how long a reply may take.
+    /// Sets the maximum time for a reply.
     pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
         self.stream.get_ref().set_patience(patience)
     }
 
-    /// Returns true if something has arrived that was not received, or arrives within this time.
+    /// Returns true if unread bytes have arrived, or arrive within this time.
     pub fn has_more(&mut self, within: Duration) -> io::Result<bool> {
         if !self.stream.buffer().is_empty() {
             return Ok(true);
@@ -160,7 +159,7 @@ impl Client {
         self.try_call(command).unwrap_or_else(|e| panic!("{}: {e}", shown(command)))
     }
 
-    /// Runs a command given as a line, split at spaces, with `"..."` around what holds spaces or
+    /// Runs a command given as a line, split at spaces; `"..."` encloses words with spaces or
     /// `\r \n \t \xHH`.
     pub fn run(&mut self, line: &str) -> Reply {
         self.call(&words(line))

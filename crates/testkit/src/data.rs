@@ -1,4 +1,4 @@
-//! Data that tests of all commands begin with.
+//! Initial data for tests of all commands.
 
 /// Commands that make keys of each type, `a`, `b`, `c`, `h1`, `t1`, `l1`, `z1`, `g1` and `x1`, and
 /// some that share the slot of `{a}`.

@@ -1,13 +1,13 @@
-//! Tables in which the figures of long runs are kept: a row each, with the date and the commit.
+//! Tables of the figures of long runs: one row each, with the date and the commit.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::process::Command;
 use std::sync::Mutex;
 
-/// Adds a row to the table that the environment variable names, with date and commit before it;
-/// none, no row. A new table gets the head first. `EVIDENCE_COMMIT` names the commit where the
-/// tests run outside of its repository.
+/// Adds a row, with date and commit before it, to the table that the environment variable names, if
+/// it is set. A new table gets the head first. `EVIDENCE_COMMIT` names the commit if the tests run
+/// outside of its repository.
 pub fn add(variable: &str, head: &str, row: &str) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let Ok(path) = std::env::var(variable) else { return };
@@ -24,7 +24,7 @@ pub fn add(variable: &str, head: &str, row: &str) {
     table.write_all(text.as_bytes()).unwrap_or_else(|error| panic!("{path}: {error}"));
 }
 
-/// Returns what a program prints, on one line.
+/// Returns the output of a program, on one line.
 fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());

@@ -1,4 +1,4 @@
-//! What to start: which program, with which arguments, in a scratch directory on which medium.
+//! How to start a server: the program, its arguments, and the medium of its scratch directory.
 
 use crate::{Ended, Server, perdura_server, server};
 use std::ffi::OsString;
@@ -11,13 +11,12 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Where a scratch directory is.
+/// The medium of a scratch directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
-    /// The file system of the system's temporary directory, or of `/var/tmp` where that is in
-    /// memory.
+    /// The file system of the system's temporary directory, or of `/var/tmp` if that is in memory.
     Disk,
-    /// `/dev/shm`: a file there can be mapped without writing to a disk.
+    /// `/dev/shm`: files there can be mapped without writing to a disk.
     Memory,
 }
 
@@ -94,14 +93,14 @@ impl Launch {
         launch.args(["--pool", "perdura.pool", "--pool-size", "4gb"])
     }
 
-    /// Launches Perdura over a pool on a disk, with the smallest journal, which is full often:
+    /// Launches Perdura over a pool on a disk, with the smallest journal, which is often full:
     /// `policy` is `always`, `everysec` or `no`.
     pub fn perdura_journal(policy: &str) -> Launch {
         let launch = Launch::perdura().args(["--backend", "journal", "--appendfsync", policy]);
         launch.args(["--journal-size", "64kb", "--pool", "perdura.pool", "--pool-size", "4gb"])
     }
 
-    /// Launches Perdura in memory after an append-only file: `policy` is `always`, `everysec` or
+    /// Launches Perdura in memory with an append-only file: `policy` is `always`, `everysec` or
     /// `no`.
     pub fn perdura_aof(policy: &str) -> Launch {
         Launch::perdura().args(["--backend", "aof", "--appendfsync", policy])
@@ -141,14 +140,14 @@ impl Launch {
         self
     }
 
-    /// Limits files to this many KiB: what is written beyond fails as on a full
-    /// disk, until [`Server::lift_limit`].
+    /// Limits files to this many KiB: writes beyond it fail as on a full disk, until
+    /// [`Server::lift_limit`].
     pub fn longest_file(mut self, kib: u64) -> Launch {
         self.longest_file = Some(kib);
         self
     }
 
-    /// Starts the server in a directory that exists, and that is removed with it.
+    /// Starts the server in an existing directory, which is removed with it.
     #[track_caller]
     pub fn start_in(self, folder: TempDir) -> Server {
         Server::start_in(self, folder)
@@ -161,13 +160,14 @@ impl Launch {
         Server::start_in(self, folder)
     }
 
-    /// Runs a server that is expected to end by itself, as one that refuses its arguments does.
+    /// Runs a server that is expected to exit by itself, for example because it refuses its
+    /// arguments.
     pub fn run_to_end(&self) -> Ended {
         let folder = self.medium.scratch();
         self.run_to_end_in(folder.path())
     }
 
-    /// Returns the same in a directory that exists.
+    /// Does the same in an existing directory.
     pub fn run_to_end_in(&self, folder: &Path) -> Ended {
         server::run_to_end(self.command(folder, free_port()), self.patience)
     }
@@ -176,7 +176,7 @@ impl Launch {
         self.patience
     }
 
-    /// Returns the program; under a limit, a shell sets that before it becomes the program.
+    /// Returns the command. For a limit, a shell sets it before it executes the program.
     fn program(&self) -> Command {
         let Some(kib) = self.longest_file else { return Command::new(&self.program) };
         let blocks = kib * 2;
@@ -201,7 +201,7 @@ impl Launch {
 }
 
 /// Returns a free port below those that the kernel gives to outgoing connections, so that it is
-/// still free for a restart. None is given twice, until all have been.
+/// still free for a restart. No port is returned twice until all have been.
 pub fn free_port() -> u16 {
     const PORTS: Range<u16> = 20_000..32_000;
     static FIRST: LazyLock<u16> = LazyLock::new(|| fastrand::u16(..PORTS.len() as u16));

@@ -1,7 +1,7 @@
 //! Replies as values, and their notation in tests.
 //!
 //! The notation is redis-cli's, on one line: `OK`, `"text"`, `(integer) 3`, `(nil)`, `(error) ERR
-//! ...`, `[1, 2]`. RESP2's two kinds of nil stay apart, since clients tell them apart.
+//! ...`, `[1, 2]`. RESP2's two kinds of nil are kept apart, since clients can distinguish them.
 
 use std::fmt;
 
@@ -66,7 +66,7 @@ impl Reply {
         }
     }
 
-    /// Returns the number of an integer, or of a string that holds one.
+    /// Returns the number of an integer, or of a string that contains one.
     pub fn int(&self) -> Option<i64> {
         match self {
             Reply::Int(n) => Some(*n),

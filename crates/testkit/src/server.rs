@@ -1,8 +1,8 @@
 //! A running server: its process, its log and its directory.
 //!
 //! Dropping it ends the process with SIGKILL and removes the directory. After [`Server::kill`] or
-//! [`Server::terminate`] the directory stays, and [`Server::start_again`] starts over what is in
-//! it, on the same port.
+//! [`Server::terminate`] the directory stays, and [`Server::start_again`] starts the server in it
+//! again, on the same port.
 
 use crate::Client;
 use crate::launch::{Launch, free_port};
@@ -15,12 +15,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What a process left that ended by itself.
+/// The result of a process that ended by itself.
 #[derive(Debug)]
 pub struct Ended {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// All that it printed.
+    /// All of its output.
     pub log: String,
 }
 
@@ -71,7 +71,7 @@ impl Server {
         }
     }
 
-    /// Starts it once more if it will: the status with which it ended otherwise.
+    /// Starts it once more if it can. Returns its exit status otherwise.
     pub fn try_start_again(&mut self) -> Option<ExitStatus> {
         assert!(self.child.is_none(), "the server is still running");
         match self.spawn() {
@@ -92,7 +92,7 @@ impl Server {
         self.start_again();
     }
 
-    /// Starts it with other arguments and ends it after a while, which may be before it serves.
+    /// Starts it with other arguments and kills it after a while, which may be before it serves.
     #[track_caller]
     pub fn start_and_kill(&mut self, launch: Launch, wait: Duration) {
         assert!(self.child.is_none(), "the server is still running");
@@ -113,8 +113,8 @@ impl Server {
         }
     }
 
-    /// Refuses what is written to files after this many KiB from now on; for a server that was
-    /// started with a limit ([`Launch::longest_file`]), which does not end by it.
+    /// Refuses writes to files after this many KiB from now on; for a server that was started with
+    /// a limit ([`Launch::longest_file`]), which it survives.
     #[track_caller]
     pub fn set_limit(&self, kib: u64) {
         let maximum = getrlimit(Resource::Fsize).maximum;
@@ -128,13 +128,13 @@ impl Server {
         kill_process(self.process(), Signal::STOP).expect("SIGSTOP can be sent");
     }
 
-    /// Lets a process go on that was paused.
+    /// Lets a paused process continue.
     #[track_caller]
     pub fn resume(&self) {
         kill_process(self.process(), Signal::CONT).expect("SIGCONT can be sent");
     }
 
-    /// Gives space again: files may become of any length ([`Launch::longest_file`]).
+    /// Lifts the limit: files may be of any length again ([`Launch::longest_file`]).
     #[track_caller]
     pub fn lift_limit(&self) {
         let maximum = getrlimit(Resource::Fsize).maximum;
@@ -180,7 +180,7 @@ impl Server {
         self.port
     }
 
-    /// Returns the number of its process.
+    /// Returns its process ID.
     #[track_caller]
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("the server is running").id()
@@ -191,7 +191,7 @@ impl Server {
         self.folder.path()
     }
 
-    /// Returns all that it has printed since it was started last.
+    /// Returns all output since the last start.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
@@ -225,7 +225,7 @@ impl Server {
                 }
                 return Start::Ended(status);
             }
-            // What answers is this child only if it has not found the port taken.
+            // The reply comes from this child only if it has not found the port taken.
             if answers(self.address()) && matches!(child.try_wait(), Ok(None)) {
                 self.took = began.elapsed();
                 return Start::Ready(child);
@@ -253,8 +253,8 @@ impl Drop for Server {
     }
 }
 
-/// Returns true if a server serves: one that still loads, or that wants a password first, replies
-/// with an error.
+/// Returns true if a server serves: it replies to PING with anything but LOADING. An error that
+/// asks for a password counts.
 fn answers(address: SocketAddr) -> bool {
     let reply = Client::connect(address).and_then(|mut client| client.try_call(&["PING"]));
     reply.is_ok_and(|reply| !reply.text().starts_with("LOADING"))

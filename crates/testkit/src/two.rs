@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// Is set when what holds it panics.
+/// Sets the flag when it is dropped by a panic.
 struct SetByPanic<'a>(&'a AtomicBool);
 
 impl Drop for SetByPanic<'_> {
@@ -15,12 +15,12 @@ impl Drop for SetByPanic<'_> {
     }
 }
 
-/// Calls `run` for each item, two at a time, in their order. After an error, or a panic, no further
-/// item is begun.
+/// Calls `run` for each item, two at a time, in order. After an error, or a panic, no further item
+/// is started.
 ///
 /// # Errors
 ///
-/// The error of the first item, in their order, that has one.
+/// The error of the first item, in order, that has one.
 pub fn two_at_a_time<T, E: Send>(
     items: impl IntoIterator<Item = T, IntoIter: Send>,
     run: impl Fn(T) -> Result<(), E> + Sync,

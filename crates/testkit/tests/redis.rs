@@ -1,4 +1,4 @@
-//! The kit itself, tried on the system's redis-server.
+//! Tests of the kit itself, with the system's redis-server.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! What follows from arguments and from several rules about one key: the kind of access, the key
-//! that is named where two are denied, first arguments in any case, how long the log is.
+//! Effects of arguments and of several rules about one key: the kind of access, the key that is
+//! named if two are denied, first arguments in any case, the length of the log.
 
 use super::prefixed;
 use crate::steps::{ADMIN, Act, Alike, Case, words};
 use fastrand::Rng;
 
-/// Commands whose access to a key follows from their arguments, or that have several keys.
+/// Commands whose access to a key depends on their arguments, or that have several keys.
 const REQUESTS: &[&str] = &[
     "SET a 1",
     "SET a 1 GET",
@@ -59,7 +59,7 @@ const REQUESTS: &[&str] = &[
     "ECHO A",
     "ECHO aB",
 ];
-/// Rules that give one kind of access each, or both.
+/// Rules that allow one kind of access each, or both.
 const RULES: &[&str] = &[
     "%R~a",
     "%W~a",
@@ -99,7 +99,7 @@ const RULES: &[&str] = &[
     "+select|1",
     "-@pubsub",
 ];
-/// Sorts that look up keys which they do not name, or not.
+/// Sorts that look up keys which they do not name, and others.
 const SORTS: &[&str] = &[
     "SORT l BY w_*",
     "SORT l GET x_*",
@@ -111,7 +111,7 @@ const SORTS: &[&str] = &[
     "SORT_RO l GET #",
     "SORT_RO l by w_* get x_*",
 ];
-/// Rules by which all keys may be read, or nearly, by the command itself or by another.
+/// Rules by which all keys, or nearly all, may be read, by the command itself or by another.
 const SORTING: &[&str] = &[
     "~*",
     "%R~*",
@@ -136,14 +136,14 @@ const SORTING: &[&str] = &[
     "(~l ~s +@all)",
     "(allkeys -@all +@read)",
 ];
-/// Rules with a byte that a line of a file could not have in this place.
+/// Rules with a byte that a line of a file cannot contain in this place.
 const BYTES: &[&[u8]] = &[b"~a\tb", b"~a\x0b", b"&a\nb", b"%R~\rb", b"~\x0c"];
 
 fn of<'a>(all: &[&'a str], random: &mut Rng) -> &'a str {
     all[random.usize(..all.len())]
 }
 
-/// Adds users with a few rules about the same keys, and what these allow.
+/// Adds users with a few rules about the same keys, and commands that these rules allow or deny.
 pub(super) fn add(case: &mut Case, random: &mut Rng) {
     for _ in 0..3 {
         let mut rules = vec!["ACL SETUSER u reset on nopass +@all"];
@@ -164,7 +164,7 @@ pub(super) fn add(case: &mut Case, random: &mut Rng) {
     log(case, random);
 }
 
-/// What SORT may look up.
+/// Tests the keys that SORT may look up.
 fn sorted(case: &mut Case, random: &mut Rng) {
     case.client(words("AUTH u x"), Alike::Refusal);
     for _ in 0..4 {
@@ -177,7 +177,7 @@ fn sorted(case: &mut Case, random: &mut Rng) {
     }
 }
 
-/// About as many different entries as LOG shows, compares and keeps, some of them again.
+/// Adds about as many different entries as LOG shows, compares and keeps, some of them again.
 fn log(case: &mut Case, random: &mut Rng) {
     case.admin("ACL LOG RESET", Alike::Same);
     case.admin("ACL SETUSER u reset on nopass +@all", Alike::Same);
@@ -195,7 +195,7 @@ fn log(case: &mut Case, random: &mut Rng) {
     case.admin("ACL LOG", Alike::Log);
     let kept = of(&["128", "9", "10", "11", "2"], random);
     case.admin(&format!("CONFIG SET acllog-max-len {kept}"), Alike::Same);
-    // Redis cuts it at the next entry.
+    // Redis truncates it at the next entry.
     case.client(words("GET last"), Alike::Refusal);
     case.admin("ACL LOG 100", Alike::Log);
 }

@@ -1,12 +1,12 @@
-//! Histories: what was denied, in each context, one after the other; words about one user's
-//! passwords, selectors and first arguments; files of users that no server has saved.
+//! Histories: denials in each context, one after the other; words about one user's passwords,
+//! selectors and first arguments; files of users that no server has saved.
 
 use super::prefixed;
 use crate::steps::{ADMIN, Act, Alike, CLIENT, Case, Words, with, words};
 use fastrand::Rng;
 
-/// What is denied to users who may execute everything but GET and CONFIG, with no key and no
-/// channel of these; `*` is a number.
+/// Commands that are denied to users who may execute everything but GET and CONFIG, without any of
+/// these keys and channels; `*` is a number.
 const DENIED: &[&str] = &[
     "GET k*",
     "SET k* v",
@@ -17,7 +17,7 @@ const DENIED: &[&str] = &[
     "AUTH u wrong",
     "AUTH n* wrong",
 ];
-/// A script that calls what it is given.
+/// A script that calls the command in its arguments.
 const CALLS: &str = "return redis.pcall(unpack(ARGV))";
 /// Words about passwords and about selectors.
 const SECRETS: &[&str] = &[
@@ -107,8 +107,8 @@ pub(super) fn add(case: &mut Case, random: &mut Rng) {
     }
 }
 
-/// What two users are denied, alone, in a transaction and in a script: of few names again and
-/// again, or of more names than the log compares.
+/// Two users are denied commands, alone, in a transaction and in a script: with few names
+/// repeatedly, or with more names than the log compares.
 fn denied(case: &mut Case, random: &mut Rng) {
     let names = [1, 2, 4, 14][random.usize(..4)];
     for user in ["u", "v"] {
@@ -138,7 +138,7 @@ fn denied(case: &mut Case, random: &mut Rng) {
     case.add(ADMIN, Act::CountDenied, Alike::Same);
 }
 
-/// One word after the other about a user, and what it may do then.
+/// Applies one word after the other to a user, and tests the user's rights.
 fn about(case: &mut Case, rules: &[&str], requests: &[&str], random: &mut Rng) {
     case.admin("ACL SETUSER u reset on nopass", Alike::Same);
     for _ in 0..random.usize(3..12) {

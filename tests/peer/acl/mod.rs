@@ -1,10 +1,9 @@
-//! ACL: who may do what, by rules, for each command, key, kind of access and channel.
+//! ACL: users' rights, by rules, for each command, key, kind of access and channel.
 //!
 //! [`rules`] makes rules, and [`requests`] the commands that they are about, both from the command
-//! table; [`access`] is about what arguments
-//! decide, [`history`] about what follows from several words or denials, and [`moments`] changes
-//! users between what was asked and its effect. A case gives a user rules, reads them back, and
-//! compares DRYRUN, the command itself and the log.
+//! table; [`access`] tests effects of arguments, [`history`] effects of several words or denials,
+//! and [`moments`] changes users between a command and its effect. A case gives a user rules, reads
+//! them back, and compares DRYRUN, the command itself and the log.
 
 mod access;
 mod history;
@@ -33,12 +32,12 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    /// `peer` are the commands that redis-server has.
+    /// `peer` is the list of redis-server's commands.
     pub(crate) fn new(engine: &Engine, peer: &[String]) -> Generator {
         Generator { requests: Requests::new(engine, peer) }
     }
 
-    /// The case that follows from a seed.
+    /// The case of a seed.
     pub(crate) fn case(&self, seed: u64) -> Case {
         let mut random = Rng::with_seed(seed);
         let mut case = Case::new(if random.bool() { 2 } else { 3 }, SETUP);
@@ -52,7 +51,7 @@ impl Generator {
         case
     }
 
-    /// A user with rules, and what they allow.
+    /// Tests a user with rules.
     fn rules(&self, case: &mut Case, random: &mut Rng) {
         if random.u8(..4) == 0 {
             case.admin("CONFIG SET acl-pubsub-default allchannels", Alike::Same);
@@ -85,7 +84,7 @@ impl Generator {
     }
 }
 
-/// A request with the words of a line before it.
+/// Returns a request with the words of a line before it.
 fn prefixed(line: &str, request: &Words) -> Words {
     let request: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
     with(line, &request)
@@ -96,14 +95,14 @@ fn set_user(case: &mut Case, rules: &[String]) {
     case.add(ADMIN, Act::Call(with("ACL SETUSER u", &rules)), Alike::Same);
 }
 
-/// Gives the user `w` the rules that LIST says of `u`.
+/// Returns the command that gives the user `w` the rules that LIST shows of `u`.
 fn copied(list: &Reply) -> Option<Words> {
     let lines: Vec<String> = list.items().iter().map(Reply::text).collect();
     let rules = lines.iter().find_map(|line| line.strip_prefix("user u "))?;
     Some(words(&format!("ACL SETUSER w reset {rules}")))
 }
 
-/// What belongs to a category, as a user has it that may execute no more.
+/// Tests the content of a category, for a user that may execute nothing else.
 fn categories(case: &mut Case, random: &mut Rng) {
     case.admin("ACL CAT", Alike::Same);
     let name = rules::CATEGORIES[random.usize(..rules::CATEGORIES.len())];

@@ -1,5 +1,5 @@
-//! Users that are changed between what was asked and its effect: what is queued, what is blocked,
-//! who listens, what a script calls; and who a client is.
+//! Users that are changed between a command and its effect: queued and blocked commands,
+//! subscriptions, calls of scripts; and changes of a client's user.
 
 use super::requests::Requests;
 use super::{prefixed, rules, set_user};
@@ -9,7 +9,7 @@ use fastrand::Rng;
 /// A user that may do everything.
 const UNLIMITED: &str = "ACL SETUSER u on nopass ~* &* +@all";
 
-/// What was asked and waits, what ends the wait, and how often elements are there for it.
+/// A command that waits, and the command that ends the wait.
 const BLOCKED: &[(&str, &str)] = &[
     ("BLPOP h k 0", "RPUSH k a"),
     ("BRPOP k 0", "LPUSH k a"),
@@ -22,7 +22,7 @@ const BLOCKED: &[(&str, &str)] = &[
     ("XREAD BLOCK 0 STREAMS k $", "XADD k 9-1 f v"),
     ("XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XADD s 9-1 f v"),
 ];
-/// What then changes: right, or nearly, or not at all.
+/// Changes of the user: effective, nearly, or not at all.
 const TAKEN: &[&str] = &[
     "resetkeys",
     "resetkeys ~k",
@@ -45,9 +45,9 @@ const TAKEN: &[&str] = &[
     "resetkeys ~s (%R~k +@all)",
     "reset",
 ];
-/// Channels and patterns that are listened to.
+/// Channels and patterns of subscriptions.
 const LISTENED: &[&str] = &["hello", "news.*", "news.a", "a", "*", "1"];
-/// What changes for those who listen.
+/// Changes that affect subscriptions.
 const SILENCED: &[&str] = &[
     "resetchannels",
     "resetchannels &hello",
@@ -62,7 +62,7 @@ const SILENCED: &[&str] = &[
     "off",
     "reset",
 ];
-/// Who a client wants to be.
+/// Logins of a client.
 const LOGINS: &[&str] = &[
     "AUTH u secret",
     "AUTH u other",
@@ -82,7 +82,7 @@ const LOGINS: &[&str] = &[
     "AUTH w secret",
 ];
 
-/// A script that says of each of its calls whether it was refused.
+/// A script that reports of each of its calls whether it was refused.
 const CALLS: &str = "local r = redis.pcall(unpack(ARGV))
 if type(r) == 'table' and r.err and string.find(r.err, 'The user executing') then return r.err end
 return 'done'";
@@ -142,11 +142,11 @@ fn blocked(case: &mut Case, random: &mut Rng) {
     case.add(ADMIN, Act::Call(prefixed("ACL DRYRUN u", &words(asked))), Alike::Same);
     case.admin(fill, Alike::Any);
     case.add(CLIENT, Act::Receive, Alike::Served);
-    // The log is another: redis-server 7.0 serves without looking.
+    // The log differs: redis-server 7.0 serves without a check.
     case.admin("ACL LOG RESET", Alike::Same);
 }
 
-/// Rules change while a client listens.
+/// Rules change while a client is subscribed.
 fn listening(case: &mut Case, random: &mut Rng) {
     case.client(words("AUTH u x"), Alike::Same);
     let mut names = Vec::new();
@@ -171,8 +171,7 @@ fn listening(case: &mut Case, random: &mut Rng) {
     case.client(words(&format!("{how} {}", of(LISTENED, random))), Alike::Same);
 }
 
-/// Rules that leave all of the names that are listened to, or all but one, each by the root or by
-/// a selector.
+/// Rules that leave all of the subscribed names, or all but one, each by the root or by a selector.
 fn left(names: &[&str], random: &mut Rng) -> String {
     let mut rules = "clearselectors resetchannels".to_owned();
     let taken = random.usize(..names.len() * 3);
@@ -198,7 +197,7 @@ fn called(case: &mut Case, requests: &Requests, random: &mut Rng) {
     case.add(ADMIN, Act::Call(with("FUNCTION LOAD REPLACE", &[wrapper.as_bytes()])), Alike::Same);
     for _ in 0..8 {
         let request = about.request(random);
-        // redis-server reads BITFIELD's key after the last word of the request.
+        // redis-server looks for BITFIELD's key after the last word of the request.
         if request.len() == 1 && request[0].to_ascii_lowercase().starts_with(b"bitfield") {
             continue;
         }
@@ -253,7 +252,7 @@ fn loaded(case: &mut Case, requests: &Requests, random: &mut Rng) {
     }
 }
 
-/// A client is one user, and another.
+/// A client logs in as one user, then as another.
 fn authenticated(case: &mut Case, random: &mut Rng) {
     case.admin("ACL SETUSER u resetpass >secret -@all +get ~a", Alike::Same);
     case.admin("ACL SETUSER v on >secret +@all ~*", Alike::Same);

@@ -1,4 +1,4 @@
-//! Requests for commands that both servers have, by the command table.
+//! Requests for commands that both servers have, from the command table.
 
 use commands::spec::{CommandSpec, Group};
 use commands::{Engine, Run};
@@ -7,12 +7,12 @@ use fastrand::Rng;
 use crate::request;
 use crate::steps::Words;
 
-/// Groups whose commands change the server, the connection, or what others see.
+/// Groups whose commands change the server, the connection, or other clients.
 const HARMFUL: &[Group] = &[Group::Server, Group::Connection, Group::Transactions, Group::Pubsub];
 /// Commands that block, or that end something.
 const WAITING: &[&str] =
     &["migrate", "wait", "function", "script", "xread", "xreadgroup", "select"];
-/// Commands of which half of all requests are made: what is decided by their arguments.
+/// Commands that half of all requests use: their arguments decide something.
 const OF_INTEREST: &[&str] = &[
     "set",
     "getex",
@@ -72,13 +72,13 @@ pub(crate) struct Requests {
     specs: Vec<Spec>,
 }
 
-/// Some of the commands.
+/// Some chosen commands.
 pub(crate) struct Chosen<'r> {
     specs: Vec<Spec>,
     all: &'r Requests,
 }
 
-/// The name that rules have for a command.
+/// The name of a command in rules.
 pub(crate) fn full_name((container, spec): Spec) -> String {
     match container {
         Some(container) => format!("{}|{}", container.name, spec.name),
@@ -87,7 +87,7 @@ pub(crate) fn full_name((container, spec): Spec) -> String {
 }
 
 impl Requests {
-    /// `peer` are the full names of the commands that redis-server has.
+    /// `peer` is the list of full names of redis-server's commands.
     pub(crate) fn new(engine: &Engine, peer: &[String]) -> Requests {
         let all = engine.table().all().iter();
         let known = all

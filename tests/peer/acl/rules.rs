@@ -1,4 +1,4 @@
-//! Rules of users: a few words that say what some commands need, and words about anything else.
+//! Rules of users: a few words about the needs of some commands, and words about anything else.
 
 use super::requests::Chosen;
 use fastrand::Rng;
@@ -28,15 +28,15 @@ pub(super) const CATEGORIES: &[&str] = &[
     "scripting",
     "all",
 ];
-/// Patterns of keys that requests name, or nearly.
+/// Patterns of the keys in requests, or nearly.
 const PATTERNS: &[&str] = &[
     "a", "b", "h*", "h1", "t?", "{a}*", "*", "*", "l[12]", "z1", "z*", "x*", "key:*", "e", "",
     "g*", "\\a", "[^a]*", "nothing", "d*", "*1", "?", "1",
 ];
-/// Patterns of channels that requests name, or nearly.
+/// Patterns of the channels in requests, or nearly.
 const CHANNELS: &[&str] =
     &["*", "hello*", "1*", "a*", "0", "?", "[a-c]", "", "{a}*", "*e*", "10", "hello", "-1"];
-/// First arguments of commands, among them what requests have.
+/// First arguments of commands, among them those in requests.
 const FIRST: &[&str] =
     &["a", "A", "b", "h1", "hello", "0", "1", "x1", "and", "AND", "*", "", "a|b"];
 /// Words that are wrong, or nearly.
@@ -91,7 +91,7 @@ const WRONG: &[&str] = &[
     "!#",
     "<",
 ];
-/// What is said of a user, and not of a selector.
+/// Words that apply to a user, and not to a selector.
 const OF_USER: &[&str] = &[
     "on",
     "off",
@@ -116,7 +116,7 @@ fn of<'a>(all: &[&'a str], random: &mut Rng) -> &'a str {
     all[random.usize(..all.len())]
 }
 
-/// The words of one ACL SETUSER.
+/// The words of an ACL SETUSER command.
 pub(super) fn words(about: &Chosen<'_>, random: &mut Rng) -> Vec<String> {
     let mut words = base(random);
     for _ in 0..random.usize(1..6) {
@@ -130,7 +130,7 @@ pub(super) fn words(about: &Chosen<'_>, random: &mut Rng) -> Vec<String> {
     words
 }
 
-/// What most users begin with.
+/// The first words of most users.
 fn base(random: &mut Rng) -> Vec<String> {
     let words: &[&str] = match random.u8(..8) {
         0 => &["on", "nopass", "+@all"],

@@ -1,10 +1,10 @@
-//! Commands about a few keys of each type, so that most of them find something: what they change,
-//! leave as it is, delete, or refuse.
+//! Commands on a few keys of each type, so that most of them find something to change, leave,
+//! delete, or refuse.
 //!
 //! A template has placeholders: `$s` is a key of a string, `$l` of a list, `$h` of a hash, `$t` of
 //! a set, `$z` of a sorted set, `$x` of a stream, `$k` any key; `$e` an element, `$n` an integer,
-//! `$i` a position, `$f` a score, `$v` a value, `$d` the dump of a string. Sometimes the key is
-//! one of another type.
+//! `$i` a position, `$f` a score, `$v` a value, `$d` the dump of a string. Sometimes the key has
+//! another type.
 
 use crate::steps::{Words, words};
 use fastrand::Rng;
@@ -17,7 +17,7 @@ const POSITIONS: &[&str] = &["0", "1", "-1", "-2", "3", "9"];
 const SCORES: &[&str] = &["0", "1", "2", "-1.5", "1e17", "3"];
 const VALUES: &[&str] = &["", "1", "10", "hello", "x y", "\"q\\", "\r\n\t\x07\x01", "-5"];
 
-/// What there is before the steps.
+/// The data before the steps.
 pub(super) const DATA: &[&str] = &[
     "SET s1 10",
     "SET s2 hello",
@@ -214,7 +214,7 @@ pub(super) const WRITES: &[&str] = &[
     "RESTORE $k 1 $d REPLACE ABSTTL",
 ];
 
-/// What stores nothing, and so deletes what its target held.
+/// Commands that store an empty result, and so delete their target.
 pub(super) const OF_NOTHING: &[&str] = &[
     "SORT none STORE $l",
     "SORT none STORE $k",
@@ -321,7 +321,7 @@ pub(super) const READS: &[&str] = &[
     "UNWATCH",
 ];
 
-/// What makes a key that expires, or makes one expire.
+/// Commands that create a key that expires, or give a key an expiry time.
 pub(super) const EXPIRING: &[&str] = &[
     "PEXPIRE $k 1",
     "PEXPIRE $k 1",
@@ -332,7 +332,7 @@ pub(super) const EXPIRING: &[&str] = &[
     "PSETEX $k 1 v",
 ];
 
-/// What looks at a key, whatever it is, and succeeds: as compatibility.md says, a command that
+/// Commands that look at a key of any type, and succeed: as compatibility.md says, a command that
 /// fails deletes no expired key that it finds.
 pub(super) const LOOKS: &[&str] = &[
     "EXISTS",
@@ -353,13 +353,13 @@ pub(super) const LOOKS: &[&str] = &[
     "SETNX v",
 ];
 
-/// Commands that fail where a key is missing, or after one was: they tell of no keymiss, as
+/// Commands that fail if a key is missing, or after one was: they send no keymiss, as
 /// compatibility.md says.
 pub(super) const FAILING: &[&str] =
     &["XINFO", "XPENDING", "XCLAIM", "XAUTOCLAIM", "XREADGROUP", "PFCOUNT", "PFMERGE"];
 
-/// Commands that change one key and make another: that a key is new is told before all else that
-/// they do, as compatibility.md says.
+/// Commands that change one key and create another: the event of the new key comes before all
+/// others, as compatibility.md says.
 pub(super) const OF_SEVERAL: &[&str] = &["MSET", "MSETNX", "SMOVE"];
 
 pub(super) const MISTAKES: &[&str] = &[
@@ -426,12 +426,12 @@ pub(super) fn of<'a>(all: &[&'a str], random: &mut Rng) -> &'a str {
     all[random.usize(..all.len())]
 }
 
-/// A command after one of the templates; `dump` is what RESTORE takes.
+/// Makes a command from one of the templates; `dump` is a payload for RESTORE.
 pub(super) fn filled(templates: &[&str], dump: &[u8], random: &mut Rng) -> Words {
     typed(templates, dump, true, random)
 }
 
-/// The same; unless `mixes_types`, with keys of the type that is expected.
+/// Does the same; unless `mixes_types`, with keys of the expected type.
 pub(super) fn typed(templates: &[&str], dump: &[u8], mixes_types: bool, random: &mut Rng) -> Words {
     let template = of(templates, random);
     let key = |type_letter: &str, random: &mut Rng| {

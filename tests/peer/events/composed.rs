@@ -5,7 +5,7 @@ use super::commands::{DATABASES, KEYS, filled, of};
 use super::history::{Act, Step};
 use crate::steps::{Words, words};
 
-/// Not XREAD: whom XADD serves counts one more hit here.
+/// Without XREAD: if XADD serves it, one more hit is counted here.
 pub(super) const BLOCKING: &[&str] = &[
     "BLPOP $l $l 0",
     "BRPOP $l none 0",
@@ -18,7 +18,8 @@ pub(super) const BLOCKING: &[&str] = &[
     "BLPOP none 0",
     "BZPOPMIN none 0",
 ];
-/// What may end a wait. Not UNBLOCK: who is unblocked has a failed call in Redis, and none here.
+/// Commands that may end a wait. Without UNBLOCK: an unblocked client has a failed call in Redis,
+/// and none here.
 const SERVING: &[&str] = &[
     "RPUSH $l a b c",
     "LPUSH none a",
@@ -36,7 +37,7 @@ const SERVING: &[&str] = &[
     "LMOVE l1 none LEFT LEFT",
 ];
 
-/// A word as Lua has it.
+/// Quotes a word for Lua.
 fn quoted(word: &[u8]) -> String {
     let byte = |byte: &u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b' ' | b'-' | b'*' => {
@@ -58,7 +59,7 @@ impl Story<'_> {
         }
     }
 
-    /// A command about keys.
+    /// Returns a command on keys.
     fn any_of_keys(&mut self) -> Words {
         match self.random.u8(..16) {
             0..10 => self.any_write(),
@@ -68,7 +69,7 @@ impl Story<'_> {
         }
     }
 
-    /// What MULTI queues, while another connection goes on.
+    /// Queues commands by MULTI, while another connection continues.
     pub(super) fn transaction(&mut self, by: usize) {
         if self.random.u8(..4) == 0 {
             self.filled(by, &["WATCH $k", "WATCH $k $k"]);
@@ -80,7 +81,7 @@ impl Story<'_> {
         if self.random.u8(..6) == 0 {
             self.history.admin("CLIENT LIST");
         }
-        // Nothing at all, sometimes.
+        // Sometimes no commands at all.
         for _ in 0..self.random.usize(..6) {
             let queued = match self.random.u8(..12) {
                 0 => self.any_script(),
@@ -115,7 +116,7 @@ impl Story<'_> {
         }
         let mut program = String::new();
         if self.random.u8(..10) == 0 {
-            // Only at first: what comes before it is executed twice, and counted.
+            // Only as the first call: the commands before it are executed twice, and counted.
             program +=
                 &format!("redis.call('{}') ", of(&["FLUSHALL", "FLUSHDB"], &mut self.random));
         }
@@ -136,13 +137,13 @@ impl Story<'_> {
         call
     }
 
-    /// A connection waits, and others do what may end that.
+    /// Makes a connection wait, and others execute commands that may end that.
     pub(super) fn block(&mut self) {
         let by = self.anyone();
         let words = filled(BLOCKING, &[], &mut self.random);
         self.history.steps.push(Step { connection: by, act: Act::MayBlock(words) });
         if self.is_slow {
-            // How often it was asked whether it waits is nobody's.
+            // The number of polls for the wait is undefined.
             self.history.admin("SLOWLOG RESET");
         }
         for _ in 0..self.random.usize(1..4) {

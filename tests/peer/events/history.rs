@@ -1,21 +1,21 @@
-//! Histories: what several connections do to a server, one step after another.
+//! Histories: commands of several connections, one step after another.
 
 use crate::steps::{Words, shown, words};
 use std::fmt;
 
-/// The connection that configures and asks; the others are numbered from 1.
+/// The connection that configures the server and asks it; the others are numbered from 1.
 pub(super) const ADMIN: usize = 0;
-/// All connections of a history.
+/// The number of connections of a history.
 pub(super) const CONNECTIONS: usize = 7;
 
-/// What a step is.
+/// The action of a step.
 #[derive(Clone)]
 pub(super) enum Act {
-    /// A command. A word `<id2>` means the number that the server gave connection 2.
+    /// A command. A word `<id2>` stands for the ID that the server gave connection 2.
     Call(Words),
-    /// One that may wait for others.
+    /// A command that may wait for other clients.
     MayBlock(Words),
-    /// One that gives a key a millisecond to live, which then passes.
+    /// A command that gives a key a millisecond to live, which then passes.
     Expiring(Words),
 }
 
@@ -25,10 +25,10 @@ pub(super) struct Step {
     pub(super) act: Act,
 }
 
-/// What is run on both servers.
+/// The commands for both servers.
 #[derive(Clone)]
 pub(super) struct History {
-    /// Commands of the first connection.
+    /// Commands of the first connection, before the steps.
     pub(super) setup: Vec<Words>,
     pub(super) steps: Vec<Step>,
 }

@@ -1,11 +1,11 @@
-//! What others learn of commands: keyspace notifications, invalidations of tracked keys, MONITOR,
-//! the slow log, messages of channels, counters of INFO.
+//! The side effects of commands that other clients see: keyspace notifications, invalidations of
+//! tracked keys, MONITOR, the slow log, messages of channels, counters of INFO.
 //!
 //! A case is a random history of a few connections ([`history`]) over a few keys of each type
-//! ([`commands`]), with whatever listens switched on and off in its course ([`watching`],
-//! [`tracking`]). After
-//! each step all that each connection received is compared ([`talk`], [`same`]), with the counters
-//! every few steps. Left out are random replies, and what docs/compatibility.md says differs.
+//! ([`commands`]), with listeners switched on and off in its course ([`watching`], [`tracking`]).
+//! After each step everything that each connection received is compared ([`talk`], [`same`]), with
+//! the counters every few steps. Left out are random replies, and differences that
+//! docs/compatibility.md lists.
 
 mod commands;
 mod composed;
@@ -48,15 +48,15 @@ const SETUP: &[&str] = &[
 const LIBRARY: &[u8] = b"#!lua name=f
 redis.register_function('f', function(keys, args) return redis.call(unpack(args)) end)";
 
-/// Runs of a history that differs by what may be a matter of time.
+/// How often a history that differs is run, since it may depend on time.
 const REPEATED: usize = 4;
-/// How long a history may be shrunk.
+/// The maximum time for shrinking a history.
 const SHRINKING: Duration = Duration::from_secs(20);
 
-/// Makes histories, and compares both servers by them.
+/// Makes histories, and compares both servers with them.
 pub(crate) struct Generator<'b> {
     both: &'b Both,
-    /// What DUMP returns for a string.
+    /// The result of DUMP for a string.
     dump: Vec<u8>,
 }
 
@@ -65,24 +65,24 @@ struct Story<'g> {
     history: History,
     random: Rng,
     dump: &'g [u8],
-    /// Keys expire when they are looked at.
+    /// True if keys may expire when they are looked at.
     expires: bool,
-    /// A key that is not found is told of.
+    /// True if missing keys send events.
     has_misses: bool,
-    /// A key that is new is told of.
+    /// True if new keys send events.
     has_new: bool,
-    /// Some connection is told of events.
+    /// True if some connection receives events.
     has_events: bool,
-    /// Some connection is told of no changes of its own: in Redis it is told of those of its
-    /// scripts.
+    /// True if some connection receives no invalidations of its own changes: in Redis it gets those
+    /// of its scripts.
     has_no_loop: bool,
-    /// Which connections have subscribed to channels.
+    /// The connections that have subscribed to channels.
     listens: [bool; CONNECTIONS],
-    /// Connections wait for elements.
+    /// True if connections wait for elements.
     blocks: bool,
-    /// The slow log is read.
+    /// True if the slow log is read.
     is_slow: bool,
-    /// What of the rest the history is about, a weight each.
+    /// How much of the history is about each of the other features.
     tracking: u8,
     monitoring: u8,
     channels: u8,
@@ -96,14 +96,14 @@ impl<'b> Generator<'b> {
         Generator { both, dump }
     }
 
-    /// Runs the history of a seed: how many steps it has, and what differs.
+    /// Runs the history of a seed. Returns its number of steps, and the difference if there is one.
     pub(crate) fn run(&self, seed: u64) -> (usize, Option<String>) {
         let history = self.history(seed);
         let differs = (0..REPEATED).all(|_| talk::run(self.both, &history).is_some());
         (history.steps.len(), differs.then(|| self.shown(seed, history)))
     }
 
-    /// The smallest history that differs, as text.
+    /// Returns the smallest history that differs, as text.
     fn shown(&self, seed: u64, history: History) -> String {
         let with = |steps: &[Step]| History { steps: steps.to_vec(), ..history.clone() };
         let until = Instant::now() + SHRINKING;
@@ -141,8 +141,8 @@ impl<'b> Generator<'b> {
         let mut story = Story {
             history: History { setup, steps: Vec::new() },
             dump: &self.dump,
-            // Of a key that expired and is read, Redis tells first that it expired, then that it
-            // is missing; Perdura the other way round.
+            // If an expired key is read, Redis first sends that it expired, then that it is
+            // missing; Perdura the other way round.
             expires: !flags.contains('m') && may_expire,
             has_misses: flags.contains('m'),
             has_new: flags.contains('n'),
@@ -180,27 +180,27 @@ impl Story<'_> {
         self.history.line(connection, line);
     }
 
-    /// One of these lines.
+    /// Adds one of these lines.
     fn line_of(&mut self, connection: usize, lines: &[&str]) {
         let line = of(lines, &mut self.random);
         self.line(connection, line);
     }
 
-    /// A command after one of the templates.
+    /// Adds a command made from one of the templates.
     fn filled(&mut self, connection: usize, templates: &[&str]) {
         let words = filled(templates, self.dump, &mut self.random);
         self.add(connection, words);
     }
 
-    /// One of the connections that do something.
+    /// Returns one of the active connections.
     fn anyone(&mut self) -> usize {
         self.random.usize(1..3)
     }
 
-    /// What the connections are before the first step.
+    /// Sets up the connections before the first step.
     fn begin(&mut self) {
         for connection in 1..CONNECTIONS {
-            // Who tracks keys is told by itself in RESP3 only.
+            // A client that tracks keys gets its own invalidations only in RESP3.
             let is_new = self.random.u8(..4) < if self.tracking > 0 { 3 } else { 2 };
             if is_new {
                 self.line(connection, "HELLO 3");
@@ -210,7 +210,7 @@ impl Story<'_> {
             self.line_of(3, watching::LISTENING);
         }
         if self.tracking > 0 {
-            // While anybody tracks, nothing is forgotten of those who have ended it.
+            // While any client tracks, the reads of those who have stopped are not forgotten.
             self.line(CONNECTIONS - 1, "CLIENT TRACKING on BCAST PREFIX nothing:");
         }
         for by in [1, 2, 5] {
@@ -265,7 +265,7 @@ impl Story<'_> {
         }
     }
 
-    /// A command that writes; sometimes one whose result is nothing.
+    /// Returns a command that writes, sometimes with an empty result.
     fn any_write(&mut self) -> Words {
         let of_nothing = self.random.u8(..12) == 0;
         self.any_of(if of_nothing { OF_NOTHING } else { WRITES })
@@ -280,7 +280,7 @@ impl Story<'_> {
         self.unless_failing(words)
     }
 
-    /// A command that is wrong.
+    /// Returns a malformed command.
     fn any_mistake(&mut self) -> Words {
         let words = filled(MISTAKES, self.dump, &mut self.random);
         self.unless_failing(words)
@@ -307,7 +307,7 @@ impl Story<'_> {
         self.add(by, words);
     }
 
-    /// A key expires, and is looked at, by itself or in a transaction.
+    /// Lets a key expire, and looks at it, alone or in a transaction.
     fn expire(&mut self, by: usize) {
         let made = filled(EXPIRING, self.dump, &mut self.random);
         let key = made[1].clone();
@@ -329,7 +329,7 @@ impl Story<'_> {
         }
     }
 
-    /// What the administrator asks: what follows from the history.
+    /// Makes the administrator ask for facts that depend on the history.
     fn ask(&mut self) {
         let line = of(
             &[

@@ -1,6 +1,6 @@
-//! When what two servers sent is the same: what each counts or names for itself, such as numbers of
-//! clients, ports and times, is told alike, and what docs/compatibility.md says differs is left
-//! out, here alone.
+//! The comparison of what two servers sent: counters and names of a server's own, such as client
+//! IDs, ports and times, are replaced by common ones, and differences that docs/compatibility.md
+//! lists are left out, only here.
 
 use super::history::ADMIN;
 use super::talk::poll;
@@ -10,13 +10,13 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use testkit::Reply;
 
-/// Commands of which a reply has its elements in an order of the server's own.
+/// Commands whose replies have their elements in the server's own order.
 const UNORDERED: &[&str] = &[
     "SMEMBERS", "SINTER", "SUNION", "SDIFF", "KEYS", "HGETALL", "HKEYS", "HVALS", "SPOP", "PUBSUB",
     "EXEC", "EVAL", "FCALL", "CONFIG",
 ];
-/// Fields of INFO that are a function of the history. Left out are times, sizes, what depends on
-/// memory, on polls of the event loop, on the machine, and features that are not there.
+/// Fields of INFO that are determined by the history. Left out are times, sizes, fields that depend
+/// on memory, on polls of the event loop, or on the machine, and missing features.
 const FIELDS: &[&str] = &[
     "connected_clients",
     "blocked_clients",
@@ -39,29 +39,29 @@ const FIELDS: &[&str] = &[
     "evicted_clients",
     "total_active_defrag_time",
 ];
-/// Fields of a line of CLIENT LIST that are a function of the history.
+/// Fields of a line of CLIENT LIST that are determined by the history.
 const CLIENT_FIELDS: &[&str] =
     &["name", "flags", "db", "sub", "psub", "ssub", "multi", "cmd", "user", "resp", "redir"];
 
-/// Who is who at one of the servers.
+/// The identities of the connections at one of the servers.
 #[derive(Default)]
 pub(super) struct Who {
-    /// The numbers that the server gave the connections.
+    /// The IDs that the server gave the connections.
     pub(super) ids: Vec<i64>,
     pub(super) ports: Vec<u16>,
-    /// How often it was asked whether a client is blocked.
+    /// The number of polls for blocked clients.
     pub(super) polls: i64,
-    /// Whether a connection may have been blocked: it was then asked for that, a number of times
-    /// that is nobody's, and who served it is logged before it or after it.
+    /// True if a connection may have been blocked: the number of polls for that is undefined, and
+    /// the serving client is logged before or after it.
     pub(super) has_polled: bool,
-    /// Whether any connection may have stopped tracking.
+    /// True if any connection may have stopped tracking.
     pub(super) has_ended_tracking: bool,
-    /// What `rdb_changes_since_last_save` was when it was last asked for.
+    /// The last value of `rdb_changes_since_last_save`.
     pub(super) changes: Cell<i64>,
 }
 
 impl Who {
-    /// Puts numbers of clients in the place of `<id2>`.
+    /// Replaces `<id2>` by client IDs.
     pub(super) fn with_ids(&self, words: &Words) -> Words {
         let word = |word: &Vec<u8>| {
             let name = word.strip_prefix(b"<id").and_then(|rest| rest.strip_suffix(b">"));
@@ -74,7 +74,7 @@ impl Who {
         words.iter().map(word).collect()
     }
 
-    /// Notes what a command means for what is compared later.
+    /// Records how a command affects later comparisons.
     pub(super) fn see(&mut self, words: &Words) {
         let line = String::from_utf8_lossy(&words.join(&b' ')).to_ascii_uppercase();
         if line == "CONFIG RESETSTAT" {
@@ -99,7 +99,7 @@ impl Who {
         }
     }
 
-    /// Returns a command's text with names in the place of numbers of clients.
+    /// Returns a command's text with names instead of client IDs.
     fn without_ids(&self, text: &str) -> String {
         if !text.to_ascii_uppercase().contains("\"CLIENT\"") {
             return text.to_owned();
@@ -112,7 +112,7 @@ impl Who {
         text.split(' ').map(word).collect::<Vec<_>>().join(" ")
     }
 
-    /// A line of MONITOR: its database, who sent it, and the command.
+    /// Parses a line of MONITOR: its database, the client, and the command.
     fn monitored(&self, text: &str) -> Option<(String, String)> {
         let (time, rest) = text.split_once(" [")?;
         let (seconds, micros) = time.split_once('.')?;
@@ -122,7 +122,7 @@ impl Who {
         is_time.then(|| (format!("{db} {}", self.at_port(address)), command.to_owned()))
     }
 
-    /// Returns true for lines of MONITOR about what is asked of a server between the steps.
+    /// Returns true for lines of MONITOR about polls between the steps.
     pub(super) fn is_poll(&self, reply: &Reply) -> bool {
         let Reply::Simple(text) = reply else { return false };
         self.monitored(text).is_some_and(|(origin, command)| {
@@ -132,14 +132,14 @@ impl Who {
     }
 }
 
-/// What a server sent to a connection.
+/// The messages that a server sent to a connection.
 pub(super) struct Sent<'s> {
     pub(super) who: &'s Who,
     pub(super) messages: &'s [Reply],
 }
 
-/// Returns both texts, if what the servers sent to a connection differs. `asked` is the command
-/// whose reply is among it.
+/// Returns both texts, if the servers' messages to a connection differ. `asked` is the command
+/// whose reply is among them.
 pub(super) fn differ(
     asked: Option<&Words>,
     ours: Sent<'_>,
@@ -153,7 +153,7 @@ pub(super) fn differ(
     Some((of(&ours), of(&theirs)))
 }
 
-/// Messages as text; those that consist of lines are as many texts.
+/// Converts messages to text; one that consists of lines becomes several texts.
 fn texts(asked: Option<&Words>, who: &Who, messages: &[Reply]) -> Vec<String> {
     let name = |at: usize| {
         let word = asked.and_then(|words| words.get(at));
@@ -165,7 +165,7 @@ fn texts(asked: Option<&Words>, who: &Who, messages: &[Reply]) -> Vec<String> {
         let kind = items.first().map(Reply::text).unwrap_or_default();
         match (message, items) {
             (_, [_, _, count]) if kind == "unsubscribe" && asked.is_some_and(|a| a.len() == 1) => {
-                // In which order all are left is nobody's.
+                // The order in which all are unsubscribed is undefined.
                 return vec![format!("{kind} {count}")];
             }
             (Reply::Push(_), [_, Reply::Int(id)]) => {
@@ -190,7 +190,7 @@ fn texts(asked: Option<&Words>, who: &Who, messages: &[Reply]) -> Vec<String> {
         }
     };
     let mut texts: Vec<String> = messages.iter().flat_map(one).collect();
-    // Of several keys that one command changes, which is told first is nobody's.
+    // If one command changes several keys, the order of their invalidations is undefined.
     let is_invalidation = |text: &String| text.contains("invalidate\"");
     let is_run = |one: &String, next: &String| is_invalidation(one) && is_invalidation(next);
     texts.chunk_by_mut(is_run).for_each(<[String]>::sort);
@@ -212,7 +212,7 @@ fn with_names(who: &Who, reply: &Reply) -> String {
     }
 }
 
-/// Of HELLO, the protocol: what else it says is the server's own.
+/// Returns only the protocol of HELLO's reply: the rest is the server's own.
 fn protocol(reply: &Reply) -> String {
     let fields: Vec<(Reply, Reply)> = match reply {
         Reply::Map(pairs) => pairs.clone(),
@@ -223,7 +223,7 @@ fn protocol(reply: &Reply) -> String {
     format!("{proto:?}")
 }
 
-/// The lines of CLIENT LIST, of the connections of the history.
+/// Returns the lines of CLIENT LIST for the connections of the history.
 fn clients(who: &Who, text: &str) -> Vec<String> {
     let line = |line: &str| {
         let fields: BTreeMap<&str, &str> =
@@ -231,10 +231,10 @@ fn clients(who: &Who, text: &str) -> Vec<String> {
         let id: i64 = fields.get("id")?.parse().ok()?;
         let of = |name: &&str| {
             let value = fields.get(name).copied().unwrap_or("missing");
-            // That a watched key has changed is found out at EXEC.
+            // A changed watched key is noticed only at EXEC.
             let value = if *name == "flags" { value.trim_matches('d') } else { value };
             let value = if value.is_empty() { "N" } else { value };
-            // Nor does Redis queue anything after that.
+            // After such a change Redis queues no more commands.
             let value = if *name == "multi" && value != "-1" { "some" } else { value };
             match (*name, value.parse()) {
                 ("redir", Ok(id)) => format!("{name}={}", who.named(id)),
@@ -249,7 +249,7 @@ fn clients(who: &Who, text: &str) -> Vec<String> {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Entries of SLOWLOG GET, without times, and without what was asked between the steps.
+/// Returns the entries of SLOWLOG GET, without times, and without polls between the steps.
 fn slow_log(who: &Who, reply: &Reply) -> Vec<String> {
     let is_in_order = !who.has_polled;
     let newest = reply.items().first().and_then(|entry| entry.items().first()?.int());
@@ -276,7 +276,7 @@ fn slow_log(who: &Who, reply: &Reply) -> Vec<String> {
     lines
 }
 
-/// Counters of INFO by name, a line each.
+/// Returns the counters of INFO by name, a line each.
 fn info(who: &Who, text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text.lines().filter_map(|line| field(who, line.trim())).collect();
     lines.sort();
@@ -292,12 +292,12 @@ fn field(who: &Who, line: &str) -> Option<String> {
             let count: i64 = value.parse().ok()?;
             Some(format!("{name}:{}", count - who.polls))
         }
-        // What clients read that track no more is forgotten when nobody tracks; in Redis, when it
-        // changes.
+        // Keys read by clients that no longer track are forgotten when no client tracks; in Redis,
+        // when they change.
         "tracking_total_keys" | "tracking_total_items" if who.has_ended_tracking => None,
-        // Both count what is asked between the steps.
+        // Both count the polls between the steps.
         "cmdstat_info" => None,
-        // Counted are commands here, and keys or elements there.
+        // Commands are counted here, keys or elements there.
         "rdb_changes_since_last_save" => {
             let before = who.changes.replace(value.parse().ok()?);
             Some(format!("{name}: more than before: {}", value != before.to_string()))

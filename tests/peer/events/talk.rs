@@ -1,10 +1,10 @@
-//! A history on both servers, in lockstep, message by message.
+//! Runs a history on both servers, in lockstep, message by message.
 //!
 //! After each step all messages of all connections are compared. redis-server executes one command
-//! at a time and has written all that comes of it when it answers the next: a PING of the
-//! administrator is enough to know what there is. Perdura's threads write when they come to it, so
-//! that each of its connections is waited for until it has had as many messages as redis-server's.
-//! What it sends beyond that is found at this step, or at one of the next.
+//! at a time and has sent all of its messages when it replies to the next: a PING of the
+//! administrator is enough to know all messages. Perdura's threads write at their own pace, so each
+//! of its connections is read until it has received as many messages as redis-server's. Additional
+//! messages are found at this step, or at one of the next.
 
 use super::history::{ADMIN, Act, CONNECTIONS, History, Step};
 use super::same::{self, Sent, Who};
@@ -14,18 +14,18 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 use testkit::{Client, Reply, Server};
 
-/// How long a message may take that the other server sent.
+/// The maximum time for a message that the other server has sent.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a reply may take.
+/// The maximum time for a reply.
 const REPLY: Duration = Duration::from_secs(10);
-/// How long keys live that are to expire, and more.
+/// More than the lifetime of keys that must expire.
 const EXPIRY: Duration = Duration::from_millis(3);
-/// What is asked until a connection is blocked, and says nothing of the history.
+/// The command that polls for a blocked connection, and says nothing about the history.
 const POLL: &str = "INFO clients";
-/// What a connection that was closed has sent.
+/// Stands for the message of a closed connection.
 const CLOSED: &str = "the connection has ended";
 
-/// Where two servers differ.
+/// The first difference between two servers.
 pub(super) struct Difference {
     pub(super) at: usize,
     pub(super) connection: usize,
@@ -35,7 +35,7 @@ pub(super) struct Difference {
 
 struct Connection {
     client: Client,
-    /// It waits for a reply.
+    /// True if it waits for a reply.
     is_blocked: bool,
     is_closed: bool,
 }
@@ -46,10 +46,10 @@ struct Side {
     who: Who,
 }
 
-/// What each connection has received.
+/// The messages that each connection has received.
 type Received = [Vec<Reply>; CONNECTIONS];
 
-/// Runs a history; what differs first.
+/// Runs a history. Returns the first difference.
 pub(super) fn run(both: &Both, history: &History) -> Option<Difference> {
     let [ours, theirs] = &both.servers;
     let mut ours = Side::new(ours, &history.setup);
@@ -86,7 +86,7 @@ pub(super) fn run(both: &Both, history: &History) -> Option<Difference> {
 }
 
 impl Side {
-    /// Connects, when no connection of a history before is left.
+    /// Connects, once no connection of an earlier history is left.
     fn new(server: &Server, setup: &[Words]) -> Side {
         let mut admin = server.client();
         let began = Instant::now();
@@ -145,7 +145,7 @@ impl Side {
             }
             None if self.connections[step.connection].is_blocked => {}
             None => {
-                // Who monitors already gets no reply to MONITOR.
+                // A client that monitors already gets no reply to MONITOR.
                 let patience = if words[0] == b"MONITOR" { EXPIRY } else { REPLY };
                 let until = Instant::now() + patience;
                 let of = step.connection;
@@ -159,7 +159,7 @@ impl Side {
         received
     }
 
-    /// Asks for something that is answered after all that was sent before.
+    /// Sends a command whose reply comes after everything sent before.
     fn fence(&mut self, by: usize, received: &mut Received) {
         if by == ADMIN {
             while self.receive(ADMIN, Instant::now(), received) {}
@@ -189,7 +189,7 @@ impl Side {
         }
     }
 
-    /// Takes a message of a connection that arrives until then; false if there is none.
+    /// Receives a message of a connection until this time; false if there is none.
     fn receive(&mut self, of: usize, until: Instant, received: &mut Received) -> bool {
         let connection = &mut self.connections[of];
         if connection.is_closed {
@@ -216,7 +216,7 @@ impl Side {
     }
 }
 
-/// The words of the poll, as MONITOR and SLOWLOG have them.
+/// The words of the poll, as shown by MONITOR and SLOWLOG.
 pub(super) fn poll() -> Words {
     words(POLL)
 }

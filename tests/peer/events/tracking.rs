@@ -1,6 +1,6 @@
-//! Tracking: its options in every combination, and what follows: several clients read the same
-//! keys, by themselves, after CLIENT CACHING, in transactions and scripts; others change or delete
-//! these; and what each server then says of it is asked.
+//! Tracking, with all combinations of options: several clients read the same keys, alone, after
+//! CLIENT CACHING, in transactions and scripts; others change or delete them; and each server is
+//! asked about its state.
 
 use super::Story;
 use super::commands::{KEYS, of};
@@ -10,11 +10,11 @@ use crate::steps::{Words, words};
 
 /// Connections that track keys.
 const TRACKERS: [usize; 3] = [1, 2, 5];
-/// Beginnings of keys, among them whole keys, and such that overlap.
+/// Prefixes of keys, among them whole keys, and overlapping ones.
 const PREFIXES: &[&str] =
     &["s", "s1", "s12", "l", "l2", "h", "h1", "t", "z", "z2", "x", "none", "n"];
 const READING: &[&str] = &["EXISTS", "TTL", "TYPE", "MGET", "TOUCH", "SORT_RO"];
-/// What comes between CLIENT CACHING and a read.
+/// Commands between CLIENT CACHING and a read.
 const BETWEEN: &[&str] = &[
     "CLIENT GETREDIR",
     "CLIENT TRACKINGINFO",
@@ -27,7 +27,7 @@ const BETWEEN: &[&str] = &[
     "CLIENT CACHING no",
     "RESET",
 ];
-/// What changes a key, or does not.
+/// Commands that may change a key.
 const CHANGING: &[&str] = &[
     "SET * v",
     "DEL *",
@@ -50,7 +50,7 @@ const CHANGING: &[&str] = &[
 ];
 
 impl Story<'_> {
-    /// One of the connections that track keys.
+    /// Returns one of the connections that track keys.
     pub(super) fn tracker(&mut self) -> usize {
         TRACKERS[self.random.usize(..TRACKERS.len())]
     }
@@ -83,14 +83,14 @@ impl Story<'_> {
         }
     }
 
-    /// Tracking is switched on or off.
+    /// Switches tracking on or off.
     pub(super) fn switch(&mut self, by: usize) {
         if self.random.u8(..6) == 0 {
             return self.line(by, "CLIENT TRACKING off");
         }
         self.switch_on(by);
         if self.random.u8(..4) == 0 {
-            // From some options to others.
+            // Switches from some options to others.
             self.switch_on(by);
             self.line_of(by, &["CLIENT TRACKINGINFO", "CLIENT CACHING yes", "CLIENT CACHING no"]);
         }
@@ -99,7 +99,7 @@ impl Story<'_> {
     fn switch_on(&mut self, by: usize) {
         let mut options: Vec<String> = Vec::new();
         let is_sound = self.random.u8(..4) > 0;
-        // What a write and who it serves change is two messages here, and in Redis one.
+        // A write and the client that it serves cause two messages here, and one in Redis.
         let is_broadcast = !self.blocks && self.random.u8(..3) == 0;
         if is_broadcast {
             options.push("BCAST".into());
@@ -117,15 +117,15 @@ impl Story<'_> {
                 _ => vec![],
             });
         }
-        // In Redis the one whose write serves another is not told of what was taken.
+        // In Redis, a client whose write serves another one is not notified of the removal.
         if !self.blocks && self.random.u8(..if is_broadcast { 3 } else { 5 }) == 0 {
             self.has_no_loop = true;
             options.push("NOLOOP".into());
         }
         if self.random.u8(..4) == 0 {
             let own = format!("REDIRECT <id{by}>");
-            // Of a transaction, what monitors see comes before what it invalidated, and in Redis
-            // after; so does an event of a key, unless it is by prefix.
+            // For a transaction, monitors see it before its invalidations, and in Redis after; so
+            // does a keyspace event, unless tracking is by prefix.
             let is_silent = |id| match id {
                 3 => is_broadcast || !self.has_events,
                 _ => self.monitoring == 0,
@@ -146,7 +146,7 @@ impl Story<'_> {
         }
     }
 
-    /// Keys are read by several clients, and change.
+    /// Several clients read keys, which then change.
     fn followed(&mut self) {
         let keys: Vec<&str> =
             (0..self.random.usize(1..3)).map(|_| of(KEYS, &mut self.random)).collect();
@@ -155,7 +155,7 @@ impl Story<'_> {
             self.cached(by, &keys);
         }
         if self.random.u8(..4) == 0 {
-            // Who is not told by itself does not listen for it by chance either.
+            // A client that redirects its invalidations must not be subscribed to them by chance.
             let by = self.tracker();
             self.cached(by, &keys);
             self.line_of(by, &["SUBSCRIBE news.a", "SUBSCRIBE __redis__:invalidate"]);
@@ -181,10 +181,10 @@ impl Story<'_> {
         words(&format!("{} {key}", of(READING, &mut self.random)))
     }
 
-    /// A client reads keys, perhaps after it said whether it keeps them.
+    /// A client reads keys, perhaps after CLIENT CACHING.
     fn cached(&mut self, by: usize, keys: &[&str]) {
         if self.random.u8(..3) > 0 {
-            // One of them is refused, by what was switched on.
+            // One of them is refused, depending on the mode.
             self.line(by, "CLIENT CACHING yes");
             self.line(by, "CLIENT CACHING no");
         }
@@ -198,7 +198,7 @@ impl Story<'_> {
             }
         }
         if !is_queued && self.random.u8(..8) == 0 {
-            // What was said before does not count after.
+            // Earlier choices must not count any more.
             self.line(by, "CLIENT TRACKING off");
             self.line_of(by, &["CLIENT TRACKING on OPTIN", "CLIENT TRACKING on OPTOUT"]);
         }
@@ -230,7 +230,7 @@ impl Story<'_> {
     }
 
     fn change(&mut self, keys: &[&str]) {
-        // Often one of those who may have said that they know of their own changes.
+        // Often one of the clients that may have used NOLOOP.
         let by = if self.random.bool() { self.tracker() } else { self.anyone() };
         if self.random.u8(..12) == 0 {
             return self.line_of(by, &["FLUSHDB", "FLUSHALL", "SWAPDB 0 1"]);
@@ -252,8 +252,8 @@ impl Story<'_> {
         self.line(by, &line);
     }
 
-    /// A key that was read a moment before expires, and the administrator, who tracks nothing,
-    /// looks at it: who tracks keys is told here that a key expired which it read too late.
+    /// A key that was just read expires, and the administrator, who tracks nothing, looks at it:
+    /// here, a client that read the key too late is notified that it expired.
     pub(super) fn expire_for_trackers(&mut self, made: Words, look: Words) {
         let (by, key) = (self.tracker(), String::from_utf8_lossy(&made[1]).into_owned());
         self.line(by, "MULTI");
@@ -268,8 +268,8 @@ impl Story<'_> {
     }
 }
 
-/// Leaves those overlaps of prefixes that redis-server 7.0 notices: of others than the first it
-/// says so, and goes on.
+/// Avoids those overlaps of prefixes that redis-server 7.0 detects: it reports those of other
+/// prefixes than the first, and continues.
 fn leave_overlaps(options: &mut Vec<String>) {
     let mut later: Vec<String> = Vec::new();
     let mut is_first = true;

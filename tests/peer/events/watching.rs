@@ -1,5 +1,5 @@
-//! Who listens, and how: channels of events and of messages, tracking, MONITOR, the slow log, and
-//! who a connection is.
+//! Listeners: channels of events and of messages, tracking, MONITOR, the slow log, and the identity
+//! of a connection.
 
 use super::Story;
 use super::commands::{filled, of};
@@ -7,7 +7,7 @@ use super::history::ADMIN;
 use crate::steps::{Words, with, words};
 use fastrand::Rng;
 
-/// How a connection listens to events.
+/// Commands that subscribe to keyspace events.
 pub(super) const LISTENING: &[&str] = &[
     "PSUBSCRIBE __key*__:*",
     "PSUBSCRIBE __key*__:*",
@@ -15,8 +15,8 @@ pub(super) const LISTENING: &[&str] = &[
     "PSUBSCRIBE __keyevent@0__:*",
     "SUBSCRIBE __keyevent@0__:del __keyspace@0__:s1 __keyevent@1__:set",
 ];
-/// Nobody listens to events of its own changes: they come before its reply in Redis, and after it
-/// here.
+/// No connection listens to events of its own changes: they come before its reply in Redis, and
+/// after it here.
 const CHANNELS: &[&str] = &[
     "SUBSCRIBE news.a",
     "SUBSCRIBE news.a news.b news.a",
@@ -96,7 +96,7 @@ const CONNECTION: &[&str] = &[
     "MIGRATE localhost 1 none 0 1 AUTH2 me pass KEYS none",
     "LATENCY RESET",
 ];
-/// Commands with words that nobody else may see, at each of the places where they can be.
+/// Commands with secret words, at each possible position.
 const SECRETS: &[&str] = &[
     "AUTH default x",
     "AUTH x",
@@ -144,8 +144,8 @@ const SLOW: &[&str] = &[
     "CONFIG SET slowlog-log-slower-than 0",
 ];
 
-/// A value of `notify-keyspace-events`; where keys expire mostly one with that class, and without
-/// that of what deletes a key, or the other way round.
+/// A value of `notify-keyspace-events`. If keys expire, it usually has that class, and lacks the
+/// one of deletions, or the other way round.
 pub(super) fn event_classes(expires: bool, random: &mut Rng) -> String {
     if expires && random.u8(..3) > 0 {
         return of(&["KEx", "Ex", "Kx$", "KEg", "Eg$", "KEgx", "Kg$lshzt", "Ex$lshzt"], random)
@@ -176,7 +176,7 @@ impl Story<'_> {
         }
         let set = with("CONFIG SET notify-keyspace-events", &[flags.as_bytes()]);
         self.add(ADMIN, set);
-        // After `A`, redis-server 7.0 forgets to say `n`.
+        // After `A`, redis-server 7.0 omits `n`.
         if !(flags.contains('A') && flags.contains('n')) {
             self.history.admin("CONFIG GET notify-keyspace-events");
         }
@@ -195,14 +195,14 @@ impl Story<'_> {
             if self.random.bool() {
                 return;
             }
-            // Others listen to the same, by its name or by a pattern.
+            // Others subscribe to the same channel, by its name or by a pattern.
             let by = self.random.usize(3..5);
             self.line_of(by, &["PSUBSCRIBE news.*", "PSUBSCRIBE news.*", "SUBSCRIBE news.a other"]);
             self.listens[by] = true;
         }
         let by = [ADMIN, by, 1][self.random.usize(..3)];
-        // The administrator is asked between the steps. Who listens to what it publishes itself in
-        // a transaction has the message after the reply here, and before it in Redis.
+        // The administrator is asked between the steps. A subscriber that publishes in a
+        // transaction gets its own message after the reply here, and before it in Redis.
         let is_queued = by != ADMIN && !self.listens[by] && self.random.u8(..3) == 0;
         if is_queued {
             self.line(by, "MULTI");
@@ -224,7 +224,7 @@ impl Story<'_> {
 
     pub(super) fn slow_log(&mut self, by: usize) {
         match self.random.u8(..4) {
-            // Of two that end at the same time, which is entered first is nobody's.
+            // If two end at the same time, the order of their entries is undefined.
             0 | 1 if self.blocks => self.line_of(ADMIN, &["SLOWLOG GET -1", "SLOWLOG LEN"]),
             0 | 1 => self.line_of(ADMIN, SLOW),
             2 => {
@@ -242,7 +242,7 @@ impl Story<'_> {
     }
 }
 
-/// A command with about as many arguments as the slow log keeps, or with about as long ones.
+/// A command with about as many or as long arguments as the slow log keeps.
 fn long(random: &mut Rng) -> Words {
     if random.bool() {
         let mut all = words(of(&["EXISTS", "DEL", "MGET"], random));
@@ -255,10 +255,10 @@ fn long(random: &mut Rng) -> Words {
     with(of(&["SET s1", "ECHO", "GET", "HSET h1 f", "CLIENT SETNAME"], random), &[&value])
 }
 
-/// The same words, some of them with other letters: what is an option in any case.
+/// The same words, some of them in other case, since options may have any case.
 pub(super) fn with_case(words: Words, random: &mut Rng) -> Words {
     let change = |word: Vec<u8>| match random.u8(..6) {
-        // A name or a password is what it is.
+        // Names and passwords must not change.
         _ if word.iter().any(u8::is_ascii_lowercase) || word.starts_with(b"<") => word,
         0 => word.to_ascii_lowercase(),
         1 => {

@@ -1,11 +1,11 @@
-//! Programs of many short expressions about the libraries of Lua, each by itself: sizes at every
-//! constant of those, settings, operands in any number.
+//! Programs of many short, independent expressions about Lua's libraries: sizes around each of
+//! their constants, settings, and any number of operands.
 
 use super::values::{number, of};
 use crate::steps::{Act, Alike, CLIENT, Case, with};
 use fastrand::Rng;
 
-/// Shows results: a long string by its beginning and its digest.
+/// Shows results; a long string by its beginning and its digest.
 pub(super) const SHOW: &str = "local function d(v, n)
   if type(v) == 'string' then return #v > 60 and string.sub(v, 1, 8) .. #v .. redis.sha1hex(v) or v end
   if type(v) == 'number' then return string.format('%.17g', v) end
@@ -39,7 +39,7 @@ const TOKENS: &[&str] = &[
 ];
 const PIECES: &[&str] = &["-", "\\r", "\\n", " ", "A", "my text", "ERR", "MY x", "\\0", "--"];
 
-/// Adds programs, with what each of their expressions returns.
+/// Adds programs, and compares the result of each of their expressions.
 pub(super) fn add(case: &mut Case, random: &mut Rng) {
     {
         let mut program = SHOW.to_owned();

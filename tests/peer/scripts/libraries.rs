@@ -8,12 +8,12 @@ use testkit::Reply;
 
 const LIBRARIES: &[&str] = &["one", "two", "One", "three"];
 const FUNCTIONS: &[&str] = &["f", "g", "h", "k"];
-/// Names of functions of sound libraries. Those that differ by case alone are not neighbours, since
-/// redis-server does not survive both in one library.
+/// Names of functions in valid libraries. Those that differ only by case are not neighbours, since
+/// redis-server crashes if both are in one library.
 const NAMES: &[&str] = &["f", "g", "h", "k", "G"];
-/// Names by which functions are called, whatever the case.
+/// Names by which functions are called, in any case.
 const CALLED: &[&str] = &["f", "g", "h", "k", "F", "K"];
-/// First lines; `*` is the library.
+/// First lines; `*` is the library's name.
 const HEADS: &[&str] = &[
     "#!lua name=*",
     "#!lua name=*",
@@ -32,7 +32,7 @@ const HEADS: &[&str] = &[
     "#!lua flags=no-writes name=*",
     "#! name=*",
 ];
-/// How a function is registered: `*` is its name, `%` what it does.
+/// How a function is registered: `*` is its name, `%` its body.
 const REGISTERED: &[&str] = &[
     "redis.register_function('*', %)",
     "redis.register_function('*', %)",
@@ -45,7 +45,7 @@ const REGISTERED: &[&str] = &[
     "redis.register_function{FUNCTION_NAME='*', Callback=%, Flags={'NO-WRITES'}}",
     "redis.register_function{function_name='*', callback=%, flags={}}",
 ];
-/// What is refused, or said while a library is loaded.
+/// Statements that are refused while a library is loaded, or that log something.
 const REFUSED: &[&str] = &[
     "redis.register_function('*')",
     "redis.register_function('*', 1)",
@@ -116,7 +116,7 @@ fn code(random: &mut Rng) -> String {
     text
 }
 
-/// A library that is sound and whose functions have names of their own, most of the time.
+/// Returns a library that is usually valid, with unique names of functions.
 fn sound(random: &mut Rng) -> String {
     let library = of(LIBRARIES, random);
     let mut text = format!("#!lua name={library}\n");
@@ -134,7 +134,7 @@ fn sound(random: &mut Rng) -> String {
 pub(super) fn add(case: &mut Case, random: &mut Rng) {
     for _ in 0..random.usize(8..24) {
         match random.u8(..32) {
-            // What there was before is restored later.
+            // This dump is restored later.
             28..30 => case.add(ADMIN, Act::Keep(words("FUNCTION DUMP")), Alike::Same),
             30.. => case.add(ADMIN, Act::Give(restored(random)), Alike::Conflict),
             0..8 => load(case, random),
@@ -212,7 +212,7 @@ fn list(case: &mut Case, random: &mut Rng) {
     case.client(words(&line), Alike::Unordered);
 }
 
-/// What comes of the other server's dump.
+/// Restores the other server's dump.
 fn restored(random: &mut Rng) -> fn(&Reply) -> Option<Words> {
     fn request(dump: &Reply, policy: &str) -> Option<Words> {
         let mut words = with("FUNCTION RESTORE", &[dump.bytes()?]);
@@ -228,7 +228,7 @@ fn restored(random: &mut Rng) -> fn(&Reply) -> Option<Words> {
     }
 }
 
-/// Payloads that are none.
+/// Invalid payloads.
 fn refused(case: &mut Case, random: &mut Rng) {
     let payloads: &[&[u8]] = &[b"", b"x", b"\xf5\x01a\x0a\x00\x01\x02\x03\x04\x05\x06\x07\x08"];
     let payload = payloads[random.usize(..payloads.len())];

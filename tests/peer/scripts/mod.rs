@@ -1,10 +1,9 @@
-//! Scripts and functions: Lua programs from a grammar, reply by reply.
+//! Scripts and functions: generated Lua programs, compared reply by reply.
 //!
-//! [`edges`] makes many short expressions, [`sweeps`] goes through small worlds as a whole,
-//! [`values`] makes expressions, [`programs`] the
-//! statements around them, [`libraries`] libraries of functions and what is done with those. Each
-//! case is a handful of programs over the same data, which are compared at its end, with the
-//! counters of errors.
+//! [`edges`] makes many short expressions, [`sweeps`] covers small domains completely, [`values`]
+//! makes expressions, [`programs`] the statements around them, [`libraries`] libraries of functions
+//! and commands on them. Each case is a few programs over the same data, which is compared at its
+//! end, with the counters of errors.
 
 mod edges;
 mod libraries;
@@ -41,7 +40,7 @@ const SETUP: &[&str] = &[
     "PFADD e 1 2 3",
     "CONFIG RESETSTAT",
 ];
-/// What is asked of each key at the end.
+/// Commands about each key at the end.
 const SHOWN: &[&str] = &[
     "TYPE *",
     "GET *",
@@ -52,8 +51,8 @@ const SHOWN: &[&str] = &[
     "XRANGE * - +",
 ];
 const KEYS: &[&str] = &["a", "b", "c", "h1", "t1", "l1", "z1", "x1", "d", "new"];
-/// Commands whose replies in a script are two servers' own: of chance, of a clock, of a table's
-/// order, of later versions of Redis.
+/// Commands whose replies in a script must differ: they depend on chance, a clock, the order of a
+/// table, or later versions of Redis.
 const LEFT_OUT: &[&str] = &[
     "randomkey",
     "dbsize",
@@ -105,7 +104,7 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    /// `peer` are the commands that redis-server has.
+    /// `peer` is the list of redis-server's commands.
     pub(crate) fn new(engine: &Engine, peer: &[String]) -> Generator {
         let all = engine.table().all().iter();
         let known = all
@@ -120,7 +119,7 @@ impl Generator {
         Generator { specs: known.collect() }
     }
 
-    /// The case that follows from a seed.
+    /// The case of a seed.
     pub(crate) fn case(&self, seed: u64) -> Case {
         let mut random = Rng::with_seed(seed);
         let mut case = Case::new(if random.bool() { 2 } else { 3 }, SETUP);
@@ -142,7 +141,7 @@ impl Generator {
         case
     }
 
-    /// Commands, whose replies are shown as Lua has them, or returned as they are.
+    /// Calls commands, and shows the replies as Lua values, or returns them.
     fn calls(&self, case: &mut Case, random: &mut Rng) {
         for _ in 0..24 {
             let (container, spec) = self.specs[random.usize(..self.specs.len())];
@@ -157,7 +156,7 @@ impl Generator {
         }
     }
 
-    /// Programs, by their text or their SHA-1.
+    /// Runs programs, by their text or their SHA-1.
     fn scripts(&self, case: &mut Case, seed: u64, random: &mut Rng) {
         for n in 0..8 {
             let program = programs::script(&format!("{seed}-{n}"), random);
@@ -180,7 +179,7 @@ impl Generator {
     }
 }
 
-/// How many keys, keys and other arguments.
+/// Makes the number of keys, keys and other arguments.
 fn arguments(random: &mut Rng) -> Words {
     let count = of(&["0", "1", "2", "2", "3", "1", "-1", "x", "", "4", "+1"], random);
     let given: &[&[u8]] = &[b"a", b"b", b"10", b"3.25", b"\0\xff\r\n", b"", b"l1", b"-0", b"1e3"];
@@ -192,7 +191,7 @@ fn arguments(random: &mut Rng) -> Words {
     words
 }
 
-/// A program by its SHA-1, which SCRIPT LOAD tells, in small and capital letters.
+/// Runs a program by its SHA-1 from SCRIPT LOAD, in lower and upper case.
 fn by_sha(case: &mut Case, program: &str, random: &mut Rng) {
     case.add(CLIENT, Act::Call(with("SCRIPT LOAD", &[program.as_bytes()])), Alike::Same);
     let name = of(&["EVALSHA", "EVALSHA_RO"], random);
@@ -231,7 +230,7 @@ redis.register_function{function_name='g', callback=set, flags={'allow-oom'}}
 redis.register_function{function_name='h', callback=set, flags={'no-writes'}}
 redis.register_function{function_name='k', callback=function() return redis.call('GET', 'a') end}";
 
-/// Programs while no memory is left, alone and within transactions.
+/// Runs programs while no memory is left, alone and within transactions.
 fn over_limit(case: &mut Case, random: &mut Rng) {
     case.add(ADMIN, Act::Call(with("FUNCTION LOAD", &[OVER_LIMIT.as_bytes()])), Alike::Same);
     case.admin("CONFIG SET maxmemory 1", Alike::Same);
@@ -258,7 +257,7 @@ fn over_limit(case: &mut Case, random: &mut Rng) {
         };
         match random.u8(..4) {
             0 => {
-                // The limit is passed before the transaction is executed, or not.
+                // The limit may be exceeded before the transaction is executed, or not.
                 case.admin("CONFIG SET maxmemory 0", Alike::Same);
                 case.client(words("MULTI"), Alike::Same);
                 case.client(request, Alike::Same);

@@ -1,10 +1,10 @@
-//! Programs: statements, what they return, and what a first line declares.
+//! Programs: statements, results, and first lines with flags.
 
 use super::values::{number, of, raised, value};
 use fastrand::Rng;
 
-/// Shows what Lua has: each field of a table, in an order that two servers share. `s` shows several
-/// values, `o` a list whose order is nobody's.
+/// Shows Lua values: each field of a table, in an order that both servers share. `s` shows several
+/// values, `o` a list whose order is undefined.
 const SHOW: &str = "local function d(v, u)
   if type(v) == 'string' then return '\"' .. v .. '\"' end
   if type(v) ~= 'table' then return type(v) == 'number' and 'n' .. string.format('%.17g', v) or type(v) .. (type(v) == 'boolean' and tostring(v) or '') end
@@ -16,7 +16,7 @@ end
 local function s(...) local t = {} for i = 1, select('#', ...) do t[i] = d((select(i, ...))) end return table.concat(t, ';') end
 local function o(v) return d(v, true) end
 ";
-/// Commands whose reply has the order of a table.
+/// Commands whose reply is in the order of a table.
 const UNORDERED: &[&str] =
     &["hgetall", "hkeys", "hvals", "smembers", "sinter", "sunion", "sdiff", "sort", "sort_ro"];
 /// First lines.
@@ -149,18 +149,18 @@ pub(super) fn shebang(random: &mut Rng) -> &'static str {
     if random.bool() { "" } else { of(SHEBANGS, random) }
 }
 
-/// A script. What it writes into the log has a tag.
+/// A script. Its log lines have a tag.
 pub(super) fn script(tag: &str, random: &mut Rng) -> String {
     let first = if random.u8(..4) == 0 { shebang(random) } else { "" };
     format!("{first}{}", body(tag, random))
 }
 
-/// Statements, and what is returned.
+/// Statements, and a result.
 pub(super) fn body(tag: &str, random: &mut Rng) -> String {
     let mut text = SHOW.to_owned();
     for _ in 0..random.usize(..3) {
         let statement = of(STATEMENTS, random);
-        // In the middle of a block nothing returns.
+        // `return` is allowed only at the end of a block.
         match statement.contains("return") {
             true => text.push_str(&format!("do {statement} end\n")),
             false => text.push_str(&format!("{statement}\n")),

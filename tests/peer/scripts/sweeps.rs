@@ -1,10 +1,9 @@
-//! Programs that go through all of a small world: each mark of MessagePack, each byte of JSON, each
-//! letter of `struct` with each size, each shift, each number next to a power of two. What chance
-//! decides is which of the worlds a case looks at, and patterns, formats and texts that are made of
-//! pieces.
+//! Programs that cover small domains completely: each marker of MessagePack, each byte of JSON,
+//! each letter of `struct` with each size, each shift, each number next to a power of two. Chance
+//! decides which domains a case covers, and makes patterns, formats and texts from pieces.
 //!
-//! Integers of `struct` that are longer than eight bytes are not read: redis-server shifts by more
-//! bits than C defines.
+//! Integers of `struct` longer than eight bytes are not read: redis-server shifts by more bits than
+//! C defines.
 
 use super::edges::SHOW;
 use super::values::of;
@@ -22,7 +21,7 @@ local edge = {0, 1, -1, 127, 128, -128, -129, 255, 256, 2^31, -2^31, 2^32, 2^53,
            -2^63, 2^64, 1.5, -1.5, -2.5}
 ";
 
-/// Each appends lines to `r`; `@` is what chance has made.
+/// Each appends lines to `r`; `@` stands for random texts.
 const SWEEPS: &[(&str, Pieces)] = &[
     (
         "for n = 0, 64 do local t = {} for _, b in ipairs(near) do
@@ -147,10 +146,10 @@ const SWEEPS: &[(&str, Pieces)] = &[
     ),
 ];
 
-/// Texts that are made of pieces.
+/// Texts made of pieces.
 struct Pieces {
     all: &'static [&'static str],
-    /// Pieces of a text, at most.
+    /// The maximum number of pieces of a text.
     most: usize,
     texts: usize,
 }
@@ -158,7 +157,7 @@ struct Pieces {
 impl Pieces {
     const NONE: Pieces = Pieces { all: &[], most: 0, texts: 0 };
 
-    /// The texts as items of a list of Lua.
+    /// Returns the texts as items of a Lua list.
     fn list(&self, random: &mut Rng) -> String {
         let text = |random: &mut Rng| -> String {
             (0..random.usize(1..=self.most)).map(|_| of(self.all, random)).collect()

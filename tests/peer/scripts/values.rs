@@ -1,8 +1,8 @@
-//! Expressions of Lua: values of each type, and what the libraries make of them.
+//! Lua expressions: values of each type, and results of the libraries.
 
 use fastrand::Rng;
 
-/// Numbers at the edges of what integers and their texts can say.
+/// Numbers at the limits of integers and of their text forms.
 const NUMBERS: &[&str] = &[
     "0",
     "1",
@@ -70,7 +70,7 @@ const STRINGS: &[&str] = &[
 const LENGTHS: &[u32] = &[
     15, 16, 31, 32, 33, 63, 64, 65, 255, 256, 257, 511, 512, 513, 4095, 4096, 65535, 65536, 300_000,
 ];
-/// Texts of JSON, sound and not.
+/// Texts of JSON, valid and invalid.
 const JSON: &[&str] = &[
     "[1,2.5,\"a\",null,true]",
     "{\"a\":{\"b\":[]}}",
@@ -264,7 +264,7 @@ fn string(random: &mut Rng) -> String {
     }
 }
 
-/// An expression that a program returns, or that is a part of one.
+/// Makes an expression that a program returns, or that is part of one.
 pub(super) fn value(depth: usize, random: &mut Rng) -> String {
     let kinds = if depth > 3 { 10 } else { 32 };
     match random.u8(..kinds) {
@@ -297,7 +297,7 @@ pub(super) fn value(depth: usize, random: &mut Rng) -> String {
     }
 }
 
-/// A statement that ends a program by an error of any text.
+/// Makes a statement that ends a program by an error with any text.
 pub(super) fn raised(random: &mut Rng) -> String {
     let text = if random.bool() { of(REPLIES, random).to_owned() } else { string(random) };
     // INFO has no control characters in the names of errors here.
@@ -328,7 +328,7 @@ fn list(depth: usize, random: &mut Rng) -> String {
     format!("{{{}}}", items.join(", "))
 }
 
-/// What cjson, cmsgpack, struct and bit make of values.
+/// Makes a call of cjson, cmsgpack, struct or bit.
 fn library(depth: usize, random: &mut Rng) -> String {
     match random.u8(..16) {
         0..2 => format!("cjson.encode({})", value(depth + 1, random)),

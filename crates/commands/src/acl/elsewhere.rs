@@ -1,5 +1,5 @@
-//! Commands of Redis 7.0 that are not served here: rules may name them all the same, since users
-//! that were written for Redis do. What is said of one is kept and printed.
+//! Commands of Redis 7.0 that are not served here. Rules may name them, since users written for
+//! Redis do; such rules are kept and printed.
 
 /// Their full names.
 const NAMES: &[&str] =

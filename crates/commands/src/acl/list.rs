@@ -10,7 +10,7 @@ use engine::table::Lookup;
 use super::print;
 use super::users::{rules_parser, user_lines};
 
-/// Entries that LOG shows unless it is told.
+/// The number of entries that LOG shows by default.
 const SHOWN: usize = 10;
 
 pub(super) fn cat(call: &mut Call<'_>) -> Done {

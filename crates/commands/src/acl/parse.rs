@@ -1,4 +1,4 @@
-//! Rules from their text, one word after the other, as ACL SETUSER and a line of a file have them.
+//! Parses rules, word by word, as ACL SETUSER and the lines of an ACL file contain them.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::elsewhere;
 /// Hexadecimal digits of a SHA-256.
 const DIGITS: usize = 64;
 
-/// Why a word is no rule; the texts are Redis's.
+/// Why a word is not a rule; the texts are Redis's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RuleError {
     #[error("Unknown command or category name in ACL")]
@@ -37,11 +37,11 @@ pub(super) enum RuleError {
     FirstArgumentOfSubcommand,
 }
 
-/// What the words of rules mean.
+/// Interprets the words of rules.
 #[derive(Clone, Copy)]
 pub(super) struct Parser<'t> {
     pub(super) table: &'t Table,
-    /// New users and selectors may use all channels.
+    /// True if new users and selectors may use all channels.
     pub(super) all_channels: bool,
 }
 
@@ -55,7 +55,7 @@ impl Parser<'_> {
     pub(super) fn apply(&self, rules: &mut Rules, word: &[u8]) -> Result<(), RuleError> {
         let is = |text: &str| word.eq_ignore_ascii_case(text.as_bytes());
         match word.first() {
-            // Redis takes it for nothing.
+            // Redis ignores an empty word.
             None => {}
             _ if is("on") => rules.is_enabled = true,
             _ if is("off") => rules.is_enabled = false,
@@ -86,11 +86,11 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Returns the selector of these words.
+    /// Parses the words of a selector.
     fn selector(&self, words: &[u8]) -> Result<Selector, RuleError> {
         let mut selector = Selector::new(self.all_channels);
         for word in words.split(|byte| *byte == b' ').filter(|word| !word.is_empty()) {
-            // In a file it would end the selector.
+            // In a file, the parenthesis would end the selector.
             if word.ends_with(b")") {
                 return Err(RuleError::Syntax);
             }
@@ -110,7 +110,7 @@ impl Parser<'_> {
             _ if is("resetchannels") => selector.channels = Patterns::every(false),
             _ if is("allcommands") || is("+@all") => selector.commands.set_all(all, true),
             _ if is("nocommands") || is("-@all") => selector.commands.set_all(all, false),
-            // Redis looks at the pattern only where one can be added.
+            // Redis checks the pattern only if one can be added.
             Some(b'~' | b'%') if selector.keys.all => return Err(RuleError::KeyAfterAll),
             Some(b'~' | b'%') => {
                 let (access, pattern) = key_pattern(word)?;
@@ -128,7 +128,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Allows a command, a subcommand, a category, or a command with a first argument; or not.
+    /// Allows or forbids a command, a subcommand, a category, or a command with a first argument.
     fn command(&self, selector: &mut Selector, name: &[u8], yes: bool) -> Result<(), RuleError> {
         if let Some(name) = name.strip_prefix(b"@") {
             let category = category(name).ok_or(RuleError::Unknown)?;
@@ -158,7 +158,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Allows a command with its subcommands, or not.
+    /// Allows or forbids a command with its subcommands.
     pub(super) fn set(&self, selector: &mut Selector, command: &Command, yes: bool) {
         selector.commands.set(command.id, yes);
         for sub in self.table.subs_of(command) {
@@ -166,7 +166,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Allows the commands of a category, or not. With a container go all of its subcommands.
+    /// Allows or forbids the commands of a category. A container takes all of its subcommands
+    /// along.
     pub(super) fn set_category(&self, selector: &mut Selector, category: u32, yes: bool) {
         for command in self.table.all() {
             if command.spec.categories() & category != 0 {
@@ -197,8 +198,8 @@ fn hash(text: &[u8]) -> Result<String, RuleError> {
     }
 }
 
-/// Returns what `~pattern` and `%RW~pattern` allow. Redis takes a `%R` without a pattern for one
-/// with an empty pattern.
+/// Returns what `~pattern` and `%RW~pattern` allow. As in Redis, a `%R` without a pattern has an
+/// empty one.
 fn key_pattern(word: &[u8]) -> Result<(Access, &[u8]), RuleError> {
     if let Some(pattern) = word.strip_prefix(b"~") {
         return Ok((Access::BOTH, pattern));
@@ -219,7 +220,7 @@ fn key_pattern(word: &[u8]) -> Result<(Access, &[u8]), RuleError> {
     if access == Access::default() { Err(RuleError::Syntax) } else { Ok((access, pattern)) }
 }
 
-/// Refuses what a line of a file could not say.
+/// Refuses patterns that a line of a file cannot express.
 fn check_pattern(pattern: &[u8]) -> Result<(), RuleError> {
     match pattern.iter().any(|byte| *byte == 0 || byte.is_ascii_whitespace() || *byte == 0x0b) {
         true => Err(RuleError::Syntax),
@@ -227,8 +228,8 @@ fn check_pattern(pattern: &[u8]) -> Result<(), RuleError> {
     }
 }
 
-/// Returns words in which those of a selector are one, whatever spaces it has; the word with which
-/// a selector begins that does not end, otherwise.
+/// Joins the words of each selector into one, whatever spaces it contains. Fails with the first
+/// word of a selector that does not end.
 pub(super) fn joined<'a>(words: &[&'a [u8]]) -> Result<Vec<Cow<'a, [u8]>>, &'a [u8]> {
     let mut all: Vec<Cow<'a, [u8]>> = Vec::new();
     let mut open: Option<(&'a [u8], Vec<u8>)> = None;

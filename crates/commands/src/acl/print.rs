@@ -1,7 +1,7 @@
-//! Rules as text: that of GETUSER, of LIST, and of a line of a file.
+//! Prints rules: for GETUSER, for LIST, and for the lines of a file.
 //!
-//! Which commands a user may execute is known as a set. It is told by as few categories as come
-//! close to it, then by the commands in which these differ from it, as Redis 7.0 does.
+//! The commands that a user may execute are stored as a set. It is described by the few categories
+//! that come close to it, then by the commands in which it differs from them, as in Redis 7.0.
 
 use engine::session::users::{Account, KeyPattern, Patterns, Rules, Sanitize, Selector};
 use engine::spec::ACL_NAMES;
@@ -9,7 +9,7 @@ use engine::table::Command;
 
 use super::parse::Parser;
 
-/// Returns the line of a user, as LIST shows it and a file has it.
+/// Returns the line of a user, as shown by LIST and stored in a file.
 pub(super) fn line(parser: &Parser<'_>, user: &Account) -> Vec<u8> {
     let rules = user.rules();
     let mut words = vec![b"user".to_vec(), user.name().to_vec()];
@@ -70,12 +70,12 @@ pub(super) fn channels(channels: &Patterns<Box<[u8]>>) -> Vec<u8> {
     texts.collect::<Vec<_>>().join(&b' ')
 }
 
-/// Returns which commands a selector allows, as rules.
+/// Returns the commands that a selector allows, as rules.
 pub(super) fn commands(parser: &Parser<'_>, selector: &Selector) -> Vec<u8> {
     let adds = !selector.commands.is_subtractive();
     let (all, sign) = if adds { ("-@all", "+") } else { ("+@all", "-") };
     let mut words = vec![all.as_bytes().to_vec()];
-    // What the words say so far, and what is left to be said.
+    // The rules written so far, and those still to be written.
     let (mut said, mut left) = (Selector::default(), selector.clone());
     said.commands.set_all(parser.table.len(), !adds);
     let mut named = 0;
@@ -97,8 +97,8 @@ pub(super) fn commands(parser: &Parser<'_>, selector: &Selector) -> Vec<u8> {
     words.join(&b' ')
 }
 
-/// Returns the category that says most of what is left, if it says more that is true than that is
-/// not: with the fewest commands that are not meant, then with the most that are.
+/// Returns the category that covers most of the remaining commands, if it covers more right than
+/// wrong ones: the one with the fewest wrong commands, then with the most right ones.
 fn best_category(
     parser: &Parser<'_>,
     left: &Selector,
@@ -123,7 +123,7 @@ fn best_category(
     best.map(|(category, name, ..)| (category, name))
 }
 
-/// Says what is not said yet of a command.
+/// Writes the rule of one command if the rules so far do not imply it.
 fn single(
     parser: &Parser<'_>,
     selector: &Selector,

@@ -1,5 +1,4 @@
-//! The subcommands that change users, or what is stored of them: DELUSER, GENPASS, LOAD, SAVE,
-//! SETUSER.
+//! The subcommands that change users or their file: DELUSER, GENPASS, LOAD, SAVE, SETUSER.
 
 use engine::call::{Call, Next};
 use engine::failure::{Done, Failure};
@@ -60,7 +59,7 @@ pub(super) fn del_user(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Closes the connection that has lost its user, after the reply.
+/// Closes the connection, which has lost its user, after the reply.
 fn leave(call: &mut Call<'_>) {
     call.engine.permissions().log_out(call.session);
     call.next = Next::Close;

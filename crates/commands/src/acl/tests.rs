@@ -1,4 +1,4 @@
-//! Rules as text: what is read, what is printed of it, and what is refused.
+//! Rules as text: what is parsed, printed and refused.
 
 use keyspace::Keyspace;
 use std::sync::Arc;
@@ -165,7 +165,7 @@ fn a_user_who_is_deleted_meanwhile_is_nobody() {
     engine.users().set(b"u", rules(&rules_parser(&engine), "on nopass").expect("rules"));
     assert!(engine.permissions().user_who(b"u", |rules| rules.is_enabled).is_some());
     assert!(engine.permissions().user_who(b"u", |_| false).is_none());
-    // As by another thread, just after it was found that the rules permit it.
+    // As if another thread deleted the user just after the rules were found to permit it.
     let is_deleted_meanwhile = |rules: &Rules| {
         engine.users().remove(b"u");
         rules.is_enabled

@@ -1,5 +1,5 @@
-//! Users as a whole: those of a file or a configuration, and what a change means for the clients
-//! that are connected.
+//! All users together: reading them from a file or a configuration, and closing the clients whom a
+//! change affects.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
@@ -15,12 +15,12 @@ use engine::table::{Lookup, Table};
 use super::parse::{Parser, RuleError, joined};
 use super::print;
 
-/// Users that were read and are in order: all of a file, or all of a configuration.
+/// Valid users, all of a file or all of a configuration.
 pub struct UserSet(Vec<(Vec<u8>, Rules)>);
 
 impl UserSet {
-    /// Reads an ACL file: a line for each user. All that is wrong is named, with its line and
-    /// word. Without a line for it, the default user may do everything.
+    /// Reads an ACL file, which has one line for each user. The error names all mistakes, with line
+    /// and word. Without a line of its own the default user may do everything.
     pub(crate) fn of_file(
         table: &Table,
         all_channels: bool,
@@ -55,8 +55,8 @@ impl UserSet {
         Ok(UserSet(users))
     }
 
-    /// Reads the `user` lines of a configuration: each is a name and rules. Where one is wrong, its
-    /// number and what is wrong with it.
+    /// Reads the `user` lines of a configuration, each a name and rules. The error is the number of
+    /// the first wrong line, and what is wrong with it.
     pub(crate) fn of_lines(
         table: &Table,
         all_channels: bool,
@@ -81,13 +81,13 @@ impl UserSet {
 enum Wrong {
     Name,
     Duplicate,
-    /// The word with which a selector begins that does not end.
+    /// The first word of a selector that does not end.
     Selector(Vec<u8>),
     Rule(Vec<u8>, RuleError),
 }
 
 impl Wrong {
-    /// Returns the word that is wrong in a line of the configuration, and what is wrong with it.
+    /// Returns the wrong word in a line of the configuration, and what is wrong with it.
     fn in_declaration(&self, user: &[u8]) -> (String, String) {
         let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
         let name = text(user);
@@ -109,8 +109,8 @@ impl Wrong {
     }
 }
 
-/// Returns what is wrong in a line of a file, as Redis says it: each command or category that is
-/// not known, and of other rules the first, without its word, which may be a password.
+/// Describes the mistakes in a line of a file in Redis's words: every unknown command or category,
+/// and of other wrong rules only the first, without its word, which may be a password.
 fn in_line(problems: &[Wrong], file: &str, line: usize, user: &[u8]) -> String {
     let (mut text, mut is_first) = (String::new(), true);
     let name = String::from_utf8_lossy(user);
@@ -136,7 +136,7 @@ fn in_line(problems: &[Wrong], file: &str, line: usize, user: &[u8]) -> String {
     text
 }
 
-/// Adds a user, and returns what is wrong with it.
+/// Adds a user, and returns the mistakes in its rules.
 fn add(
     parser: &Parser<'_>,
     users: &mut Vec<(Vec<u8>, Rules)>,
@@ -170,38 +170,38 @@ pub(super) fn is_name(name: &[u8]) -> bool {
     !name.iter().any(|byte| *byte == 0 || byte.is_ascii_whitespace() || *byte == 0x0b)
 }
 
-/// Returns what reads and writes the rules of an engine's users.
+/// Returns a parser and printer for the rules of an engine's users.
 pub(super) fn rules_parser(engine: &Engine) -> Parser<'_> {
     Parser { table: engine.table(), all_channels: engine.users().all_channels() }
 }
 
-/// Reads an ACL file of this name.
+/// Reads the text of the ACL file with this name.
 pub(super) fn read_users(engine: &Engine, name: &str, text: &[u8]) -> Result<UserSet, String> {
     UserSet::of_file(engine.table(), engine.users().all_channels(), (name, text))
 }
 
-/// Replaces all users. Clients of those that were there are closed, but for those of the default
-/// user. Returns true if the client of this number is one of them.
+/// Replaces all users. Closes the clients of the former users, except the default user's. Returns
+/// true if the client with the ID `own` is one of them.
 pub(super) fn replace_users(engine: &Engine, users: UserSet, own: Option<u64>) -> bool {
     let gone = engine.users().replace(users.0);
     let is_own_gone = kill_clients_of(engine, &gone, own);
     is_own_gone | kill_unentitled(engine, engine.users().default_user(), own)
 }
 
-/// Makes these the users, at the start.
+/// Sets the users at the start.
 pub fn set_users(engine: &Engine, users: UserSet) {
     let _one_at_a_time = engine.users().change();
     replace_users(engine, users, None);
 }
 
-/// Returns a line for each user, as an ACL file or a configuration has it.
+/// Returns a line for each user, as in an ACL file or a configuration.
 pub fn user_lines(engine: &Engine) -> Vec<Vec<u8>> {
     let parser = rules_parser(engine);
     engine.users().list().iter().map(|user| print::line(&parser, user)).collect()
 }
 
-/// Returns the `user` lines of a configuration; none for the default user if it is what it would be
-/// without one, by the password of `requirepass`.
+/// Returns the `user` lines of a configuration. The default user has none if it is as `requirepass`
+/// alone would make it.
 pub fn user_lines_with(engine: &Engine, requirepass: &[u8]) -> Vec<Vec<u8>> {
     let mut usual = Rules::unlimited(engine.table().len());
     set_password(&mut usual, requirepass);
@@ -212,8 +212,8 @@ pub fn user_lines_with(engine: &Engine, requirepass: &[u8]) -> Vec<Vec<u8>> {
     needed.map(|user| print::line(&parser, user)).collect()
 }
 
-/// Closes the clients of users that are gone. Returns true if the client of the number `own` is one
-/// of them, which is left to its own session.
+/// Closes the clients of deleted users. Returns true if the client with the ID `own` is one of
+/// them; its own session closes it.
 pub(super) fn kill_clients_of(engine: &Engine, gone: &[Arc<Account>], own: Option<u64>) -> bool {
     let is_gone = |client: &Client| {
         let user = client.user.lock().unwrap_or_else(PoisonError::into_inner);
@@ -223,8 +223,8 @@ pub(super) fn kill_clients_of(engine: &Engine, gone: &[Arc<Account>], own: Optio
     kill(clients.into_iter().filter(|client| is_gone(client)), own)
 }
 
-/// Closes the clients of a user that are in the middle of what it may do no more: they listen to a
-/// channel, monitor, or track keys. Returns the same as [`kill_clients_of`].
+/// Closes the clients of a user that are doing what the user may no longer do: subscribing to a
+/// channel, monitoring, or tracking keys. Returns the same as [`kill_clients_of`].
 pub(super) fn kill_unentitled(engine: &Engine, user: &Arc<Account>, own: Option<u64>) -> bool {
     if user.is_unlimited() {
         return false;
@@ -249,7 +249,7 @@ pub(super) fn kill_unentitled(engine: &Engine, user: &Arc<Account>, own: Option<
     kill(clients.into_iter().filter(is_of_user), own)
 }
 
-/// Returns the clients that listen to what these rules do not allow.
+/// Returns the clients that are subscribed to channels which these rules do not allow.
 fn unentitled_listeners(engine: &Engine, rules: &Rules) -> Vec<Arc<Client>> {
     if rules.all_selectors().any(|selector| selector.channels.all) {
         return Vec::new();

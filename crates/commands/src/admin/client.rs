@@ -276,7 +276,7 @@ fn client_list(call: &mut Call<'_>) -> Done {
         }
         _ => Filter::read(call, false)?.find(call.engine),
     };
-    // For Redis a client that was killed is gone at once.
+    // Redis regards a killed client as gone at once.
     clients.retain(|client| !client.killed.load(Relaxed));
     let now = call.now_ms();
     call.show_arguments();
@@ -287,8 +287,8 @@ fn client_list(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Returns true if a word names a filter: without one, the IDs that are listed are Redis's option
-/// ID, which takes any numbers and shows the clients in their order.
+/// Returns true if a word is the name of a filter. Numbers without one belong to Redis's option ID,
+/// which takes any IDs and lists the clients in that order.
 fn is_filter(word: &[u8]) -> bool {
     FILTERS.iter().any(|filter| word.eq_ignore_ascii_case(filter.token.as_bytes()))
 }

@@ -1,4 +1,4 @@
-//! What CLIENT learnt in Redis 7.2: SETINFO and NO-TOUCH.
+//! The subcommands of CLIENT that Redis 7.2 added: SETINFO and NO-TOUCH.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;

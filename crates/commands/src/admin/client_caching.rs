@@ -1,4 +1,4 @@
-//! CLIENT CACHING: whether what the next command reads is remembered.
+//! CLIENT CACHING: whether the keys that the next command reads are tracked.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, SYNTAX};

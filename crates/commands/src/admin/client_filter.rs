@@ -1,9 +1,8 @@
-//! Which clients CLIENT KILL ends and CLIENT LIST shows: the filters of Redis, and those of Valkey
-//! 8.1 and 9.
+//! Filters that select the clients which CLIENT KILL ends and CLIENT LIST shows: those of Redis,
+//! and those of Valkey 8.1 and 9.
 //!
-//! All filters that are given must hold. Each but SKIPME, MAXAGE and IDLE has a negative form
-//! (`NOT-NAME`). A filter that is given twice counts as it was given last, but for IDs, which add
-//! up.
+//! A client must pass all given filters. Each but SKIPME, MAXAGE and IDLE has a negative form
+//! (`NOT-NAME`). If a filter is given twice the last one counts, except that IDs add up.
 
 use std::mem::discriminant;
 use std::sync::atomic::Ordering::Relaxed;
@@ -58,10 +57,10 @@ const TYPES: Arg = oneof(
     ],
 );
 
-/// The letters that FLAGS takes: those of CLIENT LIST in Valkey.
+/// The letters that FLAGS accepts: those of CLIENT LIST in Valkey.
 const FLAGS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
 
-/// Kinds of clients that may be asked for.
+/// The types of clients that can be selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     Normal,
@@ -71,7 +70,7 @@ pub(super) enum Type {
 }
 
 impl Type {
-    /// Returns what a client is: nobody replicates.
+    /// Returns a client's type: there are no replicas.
     pub(super) fn of(client: &Client) -> Type {
         if client.is_subscribed() { Type::Pubsub } else { Type::Normal }
     }
@@ -92,7 +91,7 @@ fn with_word(before: &str, word: &[u8], after: &str) -> Failure {
     Failure::text(format!("ERR {before}{}{after}", String::from_utf8_lossy(word)))
 }
 
-/// What is asked of a client.
+/// One condition on a client.
 #[derive(Debug)]
 enum Test {
     Id(Vec<u64>),
@@ -107,9 +106,9 @@ enum Test {
     Flags(Vec<u8>),
     Db(u32),
     Capabilities(Vec<u8>),
-    /// It came then, unix ms, or before.
+    /// It connected at this time (unix ms) or before.
     CameBy(u64),
-    /// Its last command began then, unix ms, or before.
+    /// Its last command began at this time (unix ms) or before.
     SilentSince(u64),
 }
 
@@ -137,35 +136,35 @@ impl Test {
     }
 }
 
-/// Returns true if this was set, to this.
+/// Returns true if the text is set, and equal to `wanted`.
 fn is_text(set: &Mutex<Vec<u8>>, wanted: &[u8]) -> bool {
     let set = set.lock().unwrap_or_else(PoisonError::into_inner);
     !set.is_empty() && *set == wanted
 }
 
-/// Returns true if an address, `ip:port` or `[ip]:port`, is of this machine; those of Unix sockets
-/// have the port 0 and are of none.
+/// Returns true if an address, `ip:port` or `[ip]:port`, has this IP. Unix sockets have the port 0
+/// and no IP.
 fn is_from(addr: &str, ip: &[u8]) -> bool {
     let Some((host, port)) = addr.rsplit_once(':') else { return false };
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     port != "0" && host.as_bytes() == ip
 }
 
-/// What CLIENT KILL and CLIENT LIST look for: all that is given must hold.
+/// Selects the clients that pass all tests.
 #[derive(Default)]
 pub(super) struct Filter {
     skip: Option<u64>,
-    /// Tests, and whether each must fail.
+    /// The tests; the flag says that the test must fail.
     tests: Vec<(Test, bool)>,
 }
 
 impl Filter {
-    /// Returns a filter for the clients of one address, whoever asks.
+    /// Returns a filter for the clients of one address, the caller's own included.
     pub(super) fn of_addr(addr: &[u8]) -> Filter {
         Filter { skip: None, tests: vec![(Test::Addr(addr.to_vec()), false)] }
     }
 
-    /// Reads the filters of a command, from its third word on. `skips_own` says what holds without
+    /// Reads the filters of a command, from its third word on. `skips_own` is the default of
     /// SKIPME.
     pub(super) fn read(call: &Call<'_>, skips_own: bool) -> Result<Filter, Failure> {
         let own = call.session.id();
@@ -194,7 +193,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// Adds a test; returns how many more words it has than one.
+    /// Adds a test, and returns the number of words that its value has beyond the first.
     fn add(&mut self, test: Test, is_negated: bool) -> usize {
         let more = if let Test::Id(ids) = &test { ids.len() - 1 } else { 0 };
         let is_same = |known: &&mut (Test, bool)| {
@@ -213,7 +212,7 @@ impl Filter {
             && self.tests.iter().all(|(test, is_negated)| test.holds(client) != *is_negated)
     }
 
-    /// Returns the clients that the filter lets through.
+    /// Returns the clients that pass the filter.
     pub(super) fn find(&self, engine: &Engine) -> Vec<Arc<Client>> {
         let mut found = engine.clients().list();
         found.retain(|client| self.admits(client));
@@ -221,7 +220,7 @@ impl Filter {
     }
 }
 
-/// Returns the test of a filter's name, whose value is at `at`. `not` begins its name in errors.
+/// Returns the test that `name` and the value at `at` describe. Errors prefix the name with `not`.
 fn test(call: &Call<'_>, name: &[u8], at: usize, not: &str) -> Result<Test, Failure> {
     let value = call.args[at];
     Ok(match name {
@@ -246,7 +245,7 @@ fn test(call: &Call<'_>, name: &[u8], at: usize, not: &str) -> Result<Test, Fail
     })
 }
 
-/// Returns the numbers from `at` on, at least one.
+/// Returns the IDs from `at` on, at least one.
 fn ids(call: &Call<'_>, at: usize) -> Result<Vec<u64>, Failure> {
     let numbers = call.args[at..].iter().map_while(|word| resp::number::parse_i64(word));
     let ids: Option<Vec<u64>> =
@@ -255,7 +254,7 @@ fn ids(call: &Call<'_>, at: usize) -> Result<Vec<u64>, Failure> {
     ids.ok_or_else(|| "ERR client-id should be greater than 0".into())
 }
 
-/// Returns when it was as many seconds ago as the argument says, in unix ms.
+/// Returns the time, in unix ms, that was as many seconds ago as the argument says.
 fn ago(call: &Call<'_>, at: usize, name: &str) -> Result<u64, Failure> {
     let seconds = call.int(at);
     let seconds = seconds

@@ -78,7 +78,7 @@ fn parse<'a>(call: &Call<'a>) -> Result<(TrackingOptions, Vec<&'a [u8]>), Failur
     Ok((options, prefixes))
 }
 
-/// Whether the options fit each other, and what the client has now.
+/// Checks that the options fit each other, and the client's current mode.
 fn check(session: &Session, options: TrackingOptions, prefixes: &[&[u8]]) -> Done {
     if !options.broadcast && !prefixes.is_empty() {
         return Err("ERR PREFIX option requires BCAST mode to be enabled".into());
@@ -99,7 +99,7 @@ fn check(session: &Session, options: TrackingOptions, prefixes: &[&[u8]]) -> Don
     if options.broadcast { check_overlap(session, prefixes) } else { Ok(()) }
 }
 
-/// Refuses prefixes of which one begins with another: a key must not begin with two.
+/// Refuses prefixes that overlap: a key must not begin with two of them.
 fn check_overlap(session: &Session, prefixes: &[&[u8]]) -> Done {
     let overlap = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
     for (at, prefix) in prefixes.iter().enumerate() {

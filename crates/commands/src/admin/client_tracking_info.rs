@@ -30,7 +30,7 @@ pub(crate) const CLIENT_TRACKINGINFO: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// Returns the client that is told in its place, as replies give it: 0 for none, -1 while tracking
+/// Returns the ID of the client that receives the invalidations instead: 0 for none, -1 if tracking
 /// is off.
 fn redirect(call: &Call<'_>) -> i64 {
     call.session.client.tracking.redirect().map_or(-1, |id| id as i64)

@@ -1,4 +1,4 @@
-//! What CLIENT learnt in Valkey 8: CAPA and IMPORT-SOURCE.
+//! The subcommands of CLIENT that Valkey 8 added: CAPA and IMPORT-SOURCE.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -36,8 +36,8 @@ pub(super) const CLIENT_IMPORT_SOURCE: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// Takes any name, as Valkey does. The one that it knows, `redirect`, is about replicas that send
-/// clients to their primary: nothing here ever does, and only the filter CAPA looks at it.
+/// Accepts any name, as Valkey does. The one that it knows, `redirect`, lets replicas send clients
+/// to their primary. There are no replicas here; only the filter CAPA reads it.
 fn client_capa(call: &mut Call<'_>) -> Done {
     if (2..call.args.len()).any(|at| call.is(at, "redirect")) {
         call.session.client.redirects.store(true, Relaxed);
@@ -46,7 +46,7 @@ fn client_capa(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// There is no import mode: nobody can be its source.
+/// There is no import mode, so no client can be its source.
 fn client_import_source(call: &mut Call<'_>) -> Done {
     if on_off(call, 2) != Some(false) {
         return Err("ERR Server is not in import mode".into());

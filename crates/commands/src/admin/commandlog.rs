@@ -1,5 +1,4 @@
-//! COMMANDLOG of Valkey 8.1: the slow log, and with it the commands whose requests or replies were
-//! large.
+//! COMMANDLOG of Valkey 8.1: the slow log, and the commands whose requests or replies were large.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure};

@@ -84,7 +84,7 @@ const CONFIG_SET: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// Directives whose values are not shown, neither here nor to those who monitor.
+/// Directives whose values are not shown, neither in the slow log nor to clients in MONITOR.
 const SECRET_DIRECTIVES: [&str; 5] =
     ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"];
 
@@ -128,7 +128,7 @@ fn config_set(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Returns true if a directive cannot be changed while data is loaded: it says from where.
+/// Returns true if a directive cannot be changed while data is loaded, since it says where from.
 fn waits_for_loading(name: &[u8]) -> bool {
     ["appendonly", "dir"].iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
 }

@@ -60,7 +60,7 @@ fn picture(out: &mut String, columns: &[(u64, String)], range: u64) {
     }
 }
 
-/// Returns what the samples mean, and what to do about it.
+/// Explains what the samples mean, and what to do about it.
 pub(super) fn diagnosis(
     events: &BTreeMap<String, Series>,
     threshold_ms: u64,

@@ -1,8 +1,7 @@
 //! INFO: sections of `name:value` lines, in Redis's order and with Redis's names.
 //!
-//! Fields whose subject does not exist here (replicas, scripts, forks) keep the value that Redis
-//! gives when it is idle, since monitoring tools read them. What persistence really does is in
-//! the section of that name.
+//! Fields about things that do not exist here (replicas, forks) have the value that an idle Redis
+//! gives them, since monitoring tools read them. The section on persistence has fields of its own.
 
 mod data;
 mod server;
@@ -31,7 +30,7 @@ pub(crate) const INFO: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// A section: its name as asked for, its title, whether it is shown unasked, and its lines.
+/// A section: its name, its title, whether it is shown by default, and the function that writes it.
 type Section = (&'static str, &'static str, bool, fn(&mut Page<'_, '_>));
 
 const SECTIONS: &[Section] = &[
@@ -50,7 +49,7 @@ const SECTIONS: &[Section] = &[
     ("keyspace", "Keyspace", true, data::keyspace),
 ];
 
-/// What sections are written on and from.
+/// The page that sections are written to, and the facts that they show.
 struct Page<'a, 'b> {
     text: String,
     call: &'a Call<'a>,
@@ -69,7 +68,7 @@ impl Page<'_, '_> {
         self.line(name, u8::from(value));
     }
 
-    /// Writes a number of bytes, and the same for people.
+    /// Writes a number of bytes, and the same in a readable unit.
     fn bytes(&mut self, name: &str, bytes: u64) {
         self.line(name, bytes);
         self.line(&format!("{name}_human"), human(bytes));
@@ -99,7 +98,7 @@ fn info(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Returns a number of bytes as people read it.
+/// Returns a number of bytes in a readable unit.
 fn human(bytes: u64) -> String {
     let (mut value, mut units) = (bytes as f64, ["K", "M", "G", "T", "P"].iter());
     if bytes < 1024 {

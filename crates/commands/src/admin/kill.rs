@@ -1,4 +1,4 @@
-//! CLIENT KILL: the end of those clients that a filter finds.
+//! CLIENT KILL: ends the clients that a filter finds.
 
 use engine::call::{Call, Next, Run};
 use engine::failure::Done;
@@ -47,7 +47,7 @@ fn client_kill(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Kills whom the filter finds. A client that kills itself still gets its reply.
+/// Kills the clients that the filter finds. A client that kills itself still gets its reply.
 fn kill(call: &mut Call<'_>, filter: &Filter) -> i64 {
     let found = filter.find(call.engine);
     for client in &found {

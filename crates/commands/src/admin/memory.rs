@@ -1,5 +1,5 @@
-//! MEMORY: what the data takes, and giving back what it no longer takes. A key's usage is its entry
-//! and value in the heap, slots and headers included, as the keyspace counts it.
+//! MEMORY: how much memory the data takes, and returning what it no longer takes. A key's usage is
+//! its entry and value in the heap, slots and headers included, as the keyspace counts it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -206,7 +206,7 @@ fn memory_malloc_stats(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Others do it: it may take long, and a transaction holds shards.
+/// Leaves the purge to another thread: it may take long, and a transaction holds shards.
 fn memory_purge(call: &mut Call<'_>) -> Done {
     call.engine.keyspace().heap().ask_purge();
     call.out.ok();

@@ -1,7 +1,7 @@
-//! Administration: what the server answers about itself, and how it is steered.
+//! Administration: commands that report on the server, and that control it.
 //!
-//! Commands here ask the engine for what it knows and the [`Host`] for what only a process knows
-//! (sockets, files, configuration). What they keep between commands is in [`State`].
+//! Commands here get facts from the engine, and from the [`Host`] what only a process knows
+//! (sockets, files, configuration). Their state between commands is in [`State`].
 
 mod client;
 mod client_7_2;
@@ -62,7 +62,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &replica::SLAVEOF,
 ];
 
-/// Tells the server something, if there is one.
+/// Calls the host, if there is one.
 pub(crate) fn with_host(call: &Call<'_>, what: impl FnOnce(&dyn Host)) {
     if let Some(host) = call.engine.host() {
         what(host);
@@ -80,7 +80,7 @@ pub(crate) fn help(call: &mut Call<'_>, lines: &[&str]) -> Done {
     Ok(())
 }
 
-/// Returns the state that a yes/no word asks for.
+/// Returns the state that an on/off word asks for.
 fn on_off(call: &Call<'_>, at: usize) -> Option<bool> {
     match () {
         () if call.is(at, "on") => Some(true),

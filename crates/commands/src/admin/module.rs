@@ -1,5 +1,5 @@
-//! MODULE: visual clients ask for the list before they offer what a module brings. No modules can
-//! be loaded, so there is no LOAD, LOADEX or UNLOAD.
+//! MODULE: visual clients ask for the list before they offer a module's features. No modules can be
+//! loaded, so there is no LOAD, LOADEX or UNLOAD.
 
 use engine::call::{Call, Run};
 use engine::failure::Done;

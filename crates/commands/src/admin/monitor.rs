@@ -1,4 +1,4 @@
-//! MONITOR: every command, as it is executed, to whoever asked for it.
+//! MONITOR: shows every command, as it is executed, to the clients that asked for it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,12 +18,12 @@ pub(crate) const MONITOR: CommandSpec = CommandSpec {
 };
 
 fn monitor(call: &mut Call<'_>) -> Done {
-    // Redis calls every client so that may not be blocked, and means those inside of a transaction
-    // too.
+    // Redis's error calls every client so that may not be blocked, also those inside of a
+    // transaction.
     if !call.may_block {
         return Err("ERR MONITOR isn't allowed for DENY BLOCKING client".into());
     }
-    // Who monitors already gets no reply.
+    // A client that monitors already gets no reply.
     if call.session.client.monitor.load(Relaxed) {
         return Ok(());
     }

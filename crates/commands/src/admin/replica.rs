@@ -1,4 +1,4 @@
-//! REPLICAOF and SLAVEOF: there is no replication, so that NO ONE is true already.
+//! REPLICAOF and SLAVEOF: there is no replication, so NO ONE succeeds without effect.
 
 use engine::call::{Call, Run};
 use engine::failure::Done;

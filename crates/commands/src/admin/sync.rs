@@ -1,10 +1,10 @@
 //! SYNC: a dump of the data over the connection, as `redis-cli --rdb` and `perdura backup` ask for
 //! it.
 //!
-//! There is no replication. In Redis a replica says `REPLCONF rdb-only 1` where it wants the dump
-//! and nothing after it; that is what is answered here, and every other SYNC is refused, since a
-//! replica would wait for a stream that never comes. The dump's length is not known when it begins,
-//! so it ends with a mark (`$EOF:`), which the client says it knows (`REPLCONF capa eof`).
+//! There is no replication. In Redis a replica says `REPLCONF rdb-only 1` if it wants the dump and
+//! nothing after it. Only such a SYNC is answered here; every other one is refused, since a replica
+//! would wait for a stream that never comes. The dump's length is not known when it begins, so it
+//! ends with a mark (`$EOF:`), which the client must say it knows (`REPLCONF capa eof`).
 
 use engine::call::{Call, Next, Run};
 use engine::failure::{Done, Failure, SYNTAX};

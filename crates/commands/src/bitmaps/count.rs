@@ -47,7 +47,7 @@ fn bitcount(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         2 => Some(Bits::all(value.len())),
         4 | 5 => {
             let (start, end) = (call.int(2)?, call.int(3)?);
-            // Redis looks at the unit only where there may be something to count.
+            // Redis checks the unit only if there may be something to count.
             let backwards = start < 0 && end < 0 && start > end;
             let in_bits = !backwards && call.args.len() == 5 && in_bits(call, 4)?;
             Bits::within(value.len(), start, end, in_bits).filter(|_| !backwards)

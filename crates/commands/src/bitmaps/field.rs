@@ -1,4 +1,4 @@
-//! BITFIELD: integers of any width inside a string, read, set and counted.
+//! BITFIELD: reads, sets and increments integers of any width inside a string.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, SYNTAX};
@@ -61,8 +61,7 @@ pub(crate) const BITFIELD: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// Returns the flags of a key that is only read, unless there is a subcommand that writes or cannot
-/// be told.
+/// Returns the flags of a key that is only read, unless a subcommand writes or is unknown.
 fn bitfield_key_flags(args: &[&[u8]]) -> u16 {
     let mut at = 2;
     while at < args.len() {
@@ -167,7 +166,7 @@ fn parse_overflow(call: &Call<'_>, at: usize) -> Result<BitOverflow, Failure> {
     found.map(|(_, overflow)| *overflow).ok_or_else(|| "ERR Invalid OVERFLOW type specified".into())
 }
 
-/// Returns `i16`, `u8` and the like.
+/// Parses `i16`, `u8` and the like.
 fn parse_integer(text: &[u8]) -> Option<BitInteger> {
     let (&sign, digits) = text.split_first()?;
     let bits = u32::try_from(resp::number::parse_i64(digits)?).ok()?;

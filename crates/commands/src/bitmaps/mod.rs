@@ -1,5 +1,4 @@
-//! Bitmaps: strings, bit by bit. What the bits mean is the keyspace's business; here are arguments
-//! and replies.
+//! Bitmaps: strings, bit by bit. The keyspace implements them; here are arguments and replies.
 
 mod bit;
 mod count;
@@ -24,7 +23,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
 
 const BAD_OFFSET: &str = "ERR bit offset is not an integer or out of range";
 
-/// Returns the argument as the number of a bit; with `width`, `#n` means the nth integer of this
+/// Parses the argument as the number of a bit. With `width`, `#n` means the nth integer of this
 /// many bits.
 fn bit_offset(call: &Call<'_>, at: usize, width: Option<u32>) -> Result<u64, Failure> {
     let text = call.arg(at)?;
@@ -34,7 +33,7 @@ fn bit_offset(call: &Call<'_>, at: usize, width: Option<u32>) -> Result<u64, Fai
     };
     let offset = resp::number::parse_i64(text).and_then(|number| number.checked_mul(scale));
     let offset = offset.and_then(|offset| u64::try_from(offset).ok()).ok_or(BAD_OFFSET)?;
-    // What a log says was allowed when it was written.
+    // Whatever a log contains was allowed when it was written.
     let limit = call.engine.config().proto_max_bulk_len();
     if !call.session.replay && offset >> 3 >= limit {
         return Err(BAD_OFFSET.into());
@@ -42,7 +41,7 @@ fn bit_offset(call: &Call<'_>, at: usize, width: Option<u32>) -> Result<u64, Fai
     Ok(offset)
 }
 
-/// Returns whether the argument says BIT, and not BYTE.
+/// Returns true if the argument is BIT, and false if it is BYTE.
 fn in_bits(call: &Call<'_>, at: usize) -> Result<bool, Failure> {
     if call.is(at, "BIT") {
         return Ok(true);

@@ -1,4 +1,4 @@
-//! BITOP: strings combined bit by bit. The shorter ones are continued with zeros.
+//! BITOP: combines strings bit by bit. Shorter ones are padded with zeros.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, SYNTAX};
@@ -23,7 +23,7 @@ pub(crate) const BITOP: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// Returns true if it compares the first source key with the others.
+/// Returns true if the operation compares the first source key with the others.
 fn compares_first(operation: BitOperation) -> bool {
     matches!(
         operation,
@@ -66,7 +66,7 @@ fn operation(call: &Call<'_>) -> Result<BitOperation, Failure> {
     found.map(|(_, operation)| *operation).ok_or_else(|| SYNTAX.into())
 }
 
-/// The newer operations are logged as what they made, which servers that do not know them can load.
+/// Logs the newer operations as their results, which servers that do not know them can load.
 fn log(call: &mut Call<'_>, txn: &mut Txn<'_>, operation: BitOperation) -> Done {
     let is_new = compares_first(operation) || operation == BitOperation::One;
     if !is_new || !call.effects.enabled() {

@@ -67,7 +67,7 @@ fn bitpos(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         _ => return Err(SYNTAX.into()),
     };
     let found = bits.map_or(Ok(None), |bits| value.find_bit(bits, set))?;
-    // After a string's end there are zeros, unless an end was named.
+    // After a string's end there are zeros, unless an end was given.
     let zero_after = !set && bits.is_some() && call.args.len() < 5;
     call.out.integer(match found {
         Some(at) => at as i64,

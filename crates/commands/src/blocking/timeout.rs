@@ -1,7 +1,7 @@
-//! How long a blocking command waits.
+//! Timeouts of blocking commands.
 //!
-//! The words are Redis's: 0 is forever; what does not fit 63 bits of milliseconds wraps there to a
-//! negative time, and is refused as one.
+//! The texts are Redis's. 0 means forever. As in Redis, a time that does not fit 63 bits of
+//! milliseconds wraps around to a negative one, and is refused as such.
 
 use engine::call::Call;
 use engine::failure::Failure;
@@ -9,8 +9,7 @@ use resp::number::{LongDouble, parse_i64};
 
 const NEGATIVE: &str = "ERR timeout is negative";
 
-/// Returns when a time in seconds, with a fraction, that begins now is over: unix ms, none for
-/// never.
+/// Returns when a timeout in seconds, possibly with a fraction, ends: in unix ms, `None` for never.
 pub(crate) fn seconds(call: &Call<'_>, at: usize) -> Result<Option<u64>, Failure> {
     let text = call.arg(at)?;
     let not_float = "ERR timeout is not a float or out of range";
@@ -18,7 +17,7 @@ pub(crate) fn seconds(call: &Call<'_>, at: usize) -> Result<Option<u64>, Failure
     after(call, seconds.ceil_thousandfold().ok_or(NEGATIVE)?)
 }
 
-/// Returns when a time in milliseconds that begins now is over: unix ms, none for never.
+/// Returns when a timeout in milliseconds ends: in unix ms, `None` for never.
 pub(crate) fn milliseconds(call: &Call<'_>, at: usize) -> Result<Option<u64>, Failure> {
     let not_integer = "ERR timeout is not an integer or out of range";
     after(call, parse_i64(call.arg(at)?).ok_or(not_integer)?)

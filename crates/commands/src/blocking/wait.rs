@@ -1,5 +1,5 @@
-//! WAIT: how many replicas have what this client wrote. There are none, so whoever wants one waits
-//! until the time is over.
+//! WAIT: how many replicas have this client's writes. There are none, so a client that wants one
+//! waits until its timeout.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure};

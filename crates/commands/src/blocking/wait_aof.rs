@@ -1,9 +1,9 @@
 //! WAITAOF: whether what this client wrote is durable here, and on how many replicas.
 //!
-//! Here it is made durable at once, if it is not: by a sync of the log, or of the pool's journal,
-//! right on the client's thread, as with `appendfsync always`, and not by waiting for the next one.
-//! With a pool that has no journal there is nothing to do: no reply leaves before its write is
-//! durable. There are no replicas, so whoever wants one waits until the time is over.
+//! If the writes are not durable yet, they are made so at once, on the client's thread: by a sync
+//! of the log or of the pool's journal, as with `appendfsync always`, and not by waiting for the
+//! next one. A pool without a journal has nothing to do: no reply is sent before its write is
+//! durable. There are no replicas, so a client that wants one waits until its timeout.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure};
@@ -28,7 +28,7 @@ pub(crate) const WAITAOF: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// Replicas that will not come, and what was durable here.
+/// The reply after the timeout: no replicas, and what was durable here.
 struct Acknowledged {
     here: bool,
 }

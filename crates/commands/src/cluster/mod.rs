@@ -1,6 +1,6 @@
-//! CLUSTER and its kin, as a Redis without cluster mode answers them: clients and tools ask before
-//! they decide how to talk to a server, and take that error for what it says. No state of a cluster
-//! is here.
+//! CLUSTER and related commands, as a Redis without cluster mode answers them. Clients and tools
+//! ask before they decide how to talk to a server, and understand that error. No cluster state is
+//! here.
 
 mod subcommands;
 

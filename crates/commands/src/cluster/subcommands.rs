@@ -5,7 +5,7 @@ use engine::spec::*;
 
 use super::refuse;
 
-/// What shows something of a cluster.
+/// Common to subcommands that show something of a cluster.
 const SHOWS: CommandSpec = CommandSpec {
     since: "3.0.0",
     group: Group::Cluster,
@@ -14,7 +14,7 @@ const SHOWS: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// What changes a cluster.
+/// Common to subcommands that change a cluster.
 const CHANGES: CommandSpec = CommandSpec { flags: ADMIN | STALE | NO_ASYNC_LOADING, ..SHOWS };
 
 pub(super) const CLUSTER_ADDSLOTS: CommandSpec = CommandSpec {

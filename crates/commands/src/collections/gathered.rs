@@ -1,17 +1,17 @@
-//! Members that a command has read and will show or store: one after the other in one piece of
-//! memory, since a command may gather millions.
+//! Members that a command has read and will show or store: stored one after the other in one
+//! buffer, since a command may gather millions.
 
 use engine::failure::Failure;
 use keyspace::Members;
 
-/// Members that are read before something is done with them.
+/// The number of members that are read before they are processed.
 pub const AT_ONCE: usize = 1024;
 
-/// Members in the order in which they came.
+/// Members in the order of their arrival.
 #[derive(Default)]
 pub(crate) struct Gathered {
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// The end of each member in `bytes`.
     ends: Vec<usize>,
 }
 
@@ -29,7 +29,7 @@ impl Gathered {
         self.ends.is_empty()
     }
 
-    /// Leaves the first ones, this many.
+    /// Keeps the first members only, at most this many.
     pub(crate) fn truncate(&mut self, most: usize) {
         self.ends.truncate(most);
         self.bytes.truncate(self.ends.last().copied().unwrap_or(0));
@@ -45,7 +45,7 @@ impl Gathered {
         &self.bytes[begin..self.ends[at]]
     }
 
-    /// Returns them in their order.
+    /// Returns the members in their order.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
         (0..self.len()).map(|at| self.get(at))
     }

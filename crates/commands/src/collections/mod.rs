@@ -1,4 +1,4 @@
-//! What commands on sets and hashes have in common.
+//! Code that commands on sets and hashes share.
 
 pub(crate) mod gathered;
 pub(crate) mod random;

@@ -1,7 +1,7 @@
-//! Members picked by chance: HRANDFIELD, SRANDMEMBER.
+//! Members picked at random: HRANDFIELD, SRANDMEMBER.
 //!
-//! A positive count asks for different members, a negative one for as many picks as it says, each
-//! of any member. Which way is taken depends on how many of all are asked for, as in Redis; each
+//! A positive count asks for different members. A negative one asks for as many picks, each of any
+//! member. The method depends on the share of all members that is asked for, as in Redis; each
 //! member is as likely as any other.
 
 use std::collections::HashMap;
@@ -14,9 +14,10 @@ use keyspace::Members;
 /// Members with their values.
 pub(crate) type Picked = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// From this share of all members on, it costs less to list all and draw among them.
+/// If more than one in this many members is asked for, it costs less to list all and draw from
+/// them.
 pub(crate) const SHARE: u64 = 3;
-/// The most picks with repetition that a reply may hold.
+/// The maximum number of picks with repetition in a reply.
 pub(crate) const MOST_PICKS: u64 = 1 << 26;
 
 /// Returns the count of a request, in Redis's range.
@@ -30,7 +31,7 @@ pub(crate) fn count(call: &Call<'_>, at: usize) -> Result<i64, Failure> {
     Ok(count)
 }
 
-/// Picks this many: of a negative count with repetition.
+/// Picks this many members, with repetition if the count is negative.
 pub(crate) fn pick(members: &Members<'_>, count: i64, random: &mut Rng) -> Result<Picks, Failure> {
     let wanted = count.unsigned_abs();
     if count < 0 {
@@ -39,7 +40,7 @@ pub(crate) fn pick(members: &Members<'_>, count: i64, random: &mut Rng) -> Resul
     Ok(Picks { members: pick_different(members, wanted, random)?, draws: None })
 }
 
-/// Picks this many different ones.
+/// Picks this many different members.
 pub(crate) fn pick_different(
     members: &Members<'_>,
     wanted: u64,
@@ -72,7 +73,7 @@ fn all(members: &Members<'_>) -> Result<Picked, Failure> {
     Ok(all)
 }
 
-/// Picks with repetition. Of more picks than there are members only the members are kept, and each
+/// Picks with repetition. If there are more picks than members, only the members are kept, and each
 /// pick is made when it is shown: a reply may hold millions.
 fn repeat(members: &Members<'_>, wanted: u64, random: &mut Rng) -> Result<Picks, Failure> {
     if wanted > MOST_PICKS {
@@ -89,16 +90,16 @@ fn repeat(members: &Members<'_>, wanted: u64, random: &mut Rng) -> Result<Picks,
     Ok(Picks { members: picked, draws: None })
 }
 
-/// What a reply shows.
+/// The members that a reply shows.
 #[derive(Default)]
 pub(crate) struct Picks {
     members: Picked,
-    /// How many picks are to be made of the members; `None` if these are what was picked.
+    /// The number of picks to draw from the members; `None` if the members are the picks.
     draws: Option<usize>,
 }
 
 impl Picks {
-    /// Returns how many there are.
+    /// Returns the number of picks.
     pub(crate) fn len(&self) -> usize {
         match self.draws {
             Some(_) if self.members.is_empty() => 0,
@@ -107,7 +108,7 @@ impl Picks {
         }
     }
 
-    /// Shows each, a member with its value.
+    /// Shows each pick, a member with its value.
     pub(crate) fn each(&self, random: &mut Rng, mut show: impl FnMut(&[u8], &[u8])) {
         for at in 0..self.len() {
             let at = if self.draws.is_some() { random.usize(..self.members.len()) } else { at };

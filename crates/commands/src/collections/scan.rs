@@ -1,7 +1,7 @@
 //! HSCAN, SSCAN: the members of one key, some at a time.
 //!
-//! What is packed comes as a whole, whatever count is asked for; a table by the cursor of its
-//! index.
+//! A listpack is returned as a whole, whatever count is given; a table is scanned by the cursor of
+//! its index.
 
 use engine::call::Call;
 use engine::failure::{Done, Failure};
@@ -9,14 +9,14 @@ use keyspace::{Members, Txn};
 
 use crate::keys::scan::{cursor, parse};
 
-/// How a command finds what it scans.
+/// Finds the collection that a command scans.
 type Find = for<'t> fn(&Call<'_>, &'t mut Txn<'_>) -> Result<Option<Members<'t>>, Failure>;
 
 /// Replies with the next cursor and some members, or fields each with its value.
 pub(crate) fn scan(call: &mut Call<'_>, txn: &mut Txn<'_>, find: Find, values: bool) -> Done {
     let cursor = cursor(call.args[2]).ok_or("ERR invalid cursor")?;
     let (mut found, mut next) = (Vec::new(), 0);
-    // Where there is no key, options are not looked at.
+    // If there is no key, options are not checked.
     if let Some(members) = find(call, txn)? {
         let options = parse(call, 3)?;
         next = members.scan(cursor, options.count, |field, value| {

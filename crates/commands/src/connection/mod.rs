@@ -1,4 +1,4 @@
-//! The connection itself: who is there, in which protocol, on which database.
+//! The connection itself: its user, its protocol and its database.
 
 mod auth;
 mod hello;

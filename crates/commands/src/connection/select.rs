@@ -1,4 +1,4 @@
-//! SELECT and RESET: which database, and back to the state of a new connection.
+//! SELECT and RESET: choosing the database, and returning to the state of a new connection.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;

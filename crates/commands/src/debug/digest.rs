@@ -1,14 +1,13 @@
-//! DEBUG DIGEST and DIGEST-VALUE: signatures of what is in the databases.
+//! DEBUG DIGEST and DIGEST-VALUE: signatures of the databases' content.
 //!
-//! A signature is 160 bits in hexadecimal, made by Redis's rules: servers that have the same keys
-//! have the same one, Redis or Perdura, whatever the order and encoding in which they keep them.
-//! What has an order (the elements of a list, the entries of a stream, a field and its value) is
-//! mixed in: `SHA1(digest ^ SHA1(data))`. What has none (keys, members, fields) is combined by
-//! exclusive or.
+//! A signature is 160 bits in hexadecimal, made by Redis's rules: servers with the same keys have
+//! the same one, Redis or Perdura, whatever order and encoding they store them in. Ordered data
+//! (the elements of a list, the entries of a stream, a field and its value) is mixed in:
+//! `SHA1(digest ^ SHA1(data))`. Unordered data (keys, members, fields) is combined by exclusive or.
 //!
-//! Redis's signature says nothing about consumer groups, and of a TTL only that there is one.
-//! `DEBUG DIGEST FULL`, which Redis does not have, adds groups with all that is pending: it is for
-//! tests that compare Perdura with itself.
+//! Redis's signature ignores consumer groups, and of a TTL only its presence counts. `DEBUG DIGEST
+//! FULL`, which Redis does not have, adds groups with all pending entries, for tests that compare
+//! Perdura with itself.
 
 use std::convert::Infallible;
 use std::hash::Hasher;
@@ -21,17 +20,17 @@ use crate::rewrite::commands_of;
 
 const BYTES: usize = 20;
 
-/// A signature that is being made.
+/// A signature under construction.
 #[derive(Clone, Copy, Default)]
 struct Digest([u8; BYTES]);
 
 impl Digest {
-    /// Adds data whose place does not matter.
+    /// Adds data whose position does not matter.
     fn add(&mut self, data: &[u8]) {
         self.xor(Sha1::from(data).digest().bytes());
     }
 
-    /// Adds data that comes after what was added before.
+    /// Adds data in order, after all that was added before.
     fn mix(&mut self, data: &[u8]) {
         self.add(data);
         self.0 = Sha1::from(self.0).digest().bytes();
@@ -45,7 +44,7 @@ impl Digest {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Adds a value as Redis does, with whether its key expires.
+    /// Adds a value, and whether its key expires, as Redis does.
     fn add_value(&mut self, value: &Content, expires: bool) {
         self.mix(&number_of_type(value).to_be_bytes());
         match value {
@@ -132,7 +131,7 @@ pub(super) fn of_all(txn: &Txn<'_>) -> String {
     all.hex()
 }
 
-/// Returns the signature of one value; zeros where there is none.
+/// Returns the signature of one value; zeros if there is none.
 pub(super) fn of_value(txn: &Txn<'_>, db: Db, key: &Key<'_>) -> String {
     let mut digest = Digest::default();
     if let Some(entry) = txn.peek(db, key)
@@ -173,7 +172,7 @@ fn hash(parts: &[&[u8]]) -> [u8; BYTES] {
     digest
 }
 
-/// Returns what a value is made of, in an order that does not depend on how it is kept.
+/// Returns the parts of a value, in an order that does not depend on its encoding.
 fn parts(value: Content) -> Vec<Vec<u8>> {
     match value.sorted() {
         Content::String(value) => vec![value],

@@ -1,8 +1,8 @@
-//! DEBUG: what Redis's own test suite asks for.
+//! DEBUG: the subcommands that Redis's own test suite needs.
 //!
-//! The command locks all shards, whatever its subcommand: DEBUG SLEEP stops everybody, as in Redis.
-//! Subcommands that steer something which does not exist here (quicklists, reply buffers of a fixed
-//! size) answer OK and change nothing.
+//! The command locks all shards, whatever its subcommand: DEBUG SLEEP stops all clients, as in
+//! Redis. Subcommands that control something which does not exist here (quicklists, reply buffers
+//! of a fixed size) answer OK and change nothing.
 
 mod digest;
 mod populate;
@@ -34,7 +34,7 @@ const DEBUG: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// Subcommands that show data, or change it.
+/// Subcommands that show or change data.
 const SHOWS_DATA: [&[u8]; 9] = [
     b"object",
     b"digest",
@@ -129,7 +129,7 @@ fn ok_after(call: &mut Call<'_>, what: impl FnOnce(&dyn Host)) -> Done {
     ok(call)
 }
 
-/// Returns a number as C's `atoi` reads it, as a condition.
+/// Returns true unless the argument is `0` or empty.
 fn flag(call: &Call<'_>) -> bool {
     !matches!(call.args[2], b"0" | b"")
 }
@@ -143,7 +143,7 @@ fn sleep(call: &mut Call<'_>) -> Done {
 
 fn object(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let key = txn.key(call.args[2]);
-    // A key that has expired and was not deleted yet is shown, too.
+    // An expired key that was not deleted yet is shown, too.
     let now = txn.now();
     txn.set_now(0);
     let entry = txn.peek(call.db(), &key);
@@ -193,7 +193,7 @@ fn table_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Accepts what Redis does, without effect.
+/// Accepts the values that Redis accepts, without effect.
 fn packed_threshold(call: &mut Call<'_>) -> Done {
     const MOST: u64 = (4 << 30) - (1 << 20);
     let size = resp::number::parse_memory(call.args[2]).filter(|size| *size <= MOST);
@@ -201,8 +201,8 @@ fn packed_threshold(call: &mut Call<'_>) -> Done {
     ok(call)
 }
 
-/// Redis prints what it has in memory to its standard output. There is no such thing here; the
-/// reply is the same.
+/// Checks the encoding. Redis prints the listpack in memory to its standard output; there is none
+/// here, and the reply is the same.
 fn packed(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let entry = txn.peek(call.db(), &txn.key(call.args[2])).ok_or(NO_SUCH_KEY)?;
     if txn.encoding(&entry) != Encoding::Listpack {

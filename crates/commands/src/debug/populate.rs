@@ -4,7 +4,7 @@ use engine::call::Call;
 use engine::failure::{Done, Failure};
 use keyspace::{Expire, Txn};
 
-/// This many keys are one transaction.
+/// The number of keys in one transaction.
 const KEYS_AT_ONCE: i64 = 100;
 
 pub(super) fn populate(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {

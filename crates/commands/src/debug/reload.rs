@@ -1,12 +1,11 @@
-//! DEBUG LOADAOF and DEBUG RELOAD: the data dropped, and brought back as a start would: from the
-//! command log or, in memory only, from the dump.
+//! DEBUG LOADAOF and DEBUG RELOAD: drop the data and load it again as a start would, from the
+//! command log or, if the data is in memory only, from the dump.
 //!
-//! All shards stay locked meanwhile, so that nobody sees a part of it; the log's commands run in
-//! that one transaction, which is committed periodically.
+//! All shards stay locked meanwhile, so that no client sees a part of the data. The log's commands
+//! run in that one transaction, which is committed periodically.
 //!
-//! With a pool there is nothing to drop: what is served are the bytes on the medium, and no reply
-//! left before they were there. So what a reload would bring back is what is there already, and the
-//! answer is OK.
+//! With a pool there is nothing to drop: the bytes on the medium are what is served, and no reply
+//! was sent before they were there. A reload would change nothing, so the reply is OK.
 
 use std::io::BufRead;
 
@@ -37,7 +36,7 @@ pub(super) fn with_options(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     let has = |name| (2..call.args.len()).any(|at| call.is(at, name));
     let has_data = Db::all().any(|db| txn.count(db) > 0) || call.engine.keyspace().libraries() > 0;
-    // What would be loaded is there already, and is neither dropped nor overwritten.
+    // The data to load is there already, and may be neither dropped nor overwritten.
     if has_data && has("noflush") && !has("merge") {
         return Err("ERR Error trying to load the RDB dump, check server logs.".into());
     }
@@ -47,7 +46,7 @@ pub(super) fn with_options(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     reload(call, txn)
 }
 
-/// Writes a dump of what the transaction has locked.
+/// Writes a dump of the data, which the transaction has locked.
 fn save(call: &mut Call<'_>, txn: &Txn<'_>) -> Done {
     let engine = call.engine;
     match engine.host() {
@@ -58,13 +57,13 @@ fn save(call: &mut Call<'_>, txn: &Txn<'_>) -> Done {
     }
 }
 
-/// From where the data comes back.
+/// The source of the data.
 enum Origin {
     Log(Box<Loader>),
     Dump(Box<dyn BufRead>),
 }
 
-/// Brings the data back: from the dump where nothing else has the data.
+/// Loads the data again: from the dump if only the dump has it.
 pub(super) fn reload(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     match call.engine.host().map(|host| host.open_dump()) {
         Some(Ok(Some(dump))) => reload_from(call, txn, Origin::Dump(dump)),
@@ -89,7 +88,7 @@ pub(super) fn load_log(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 }
 
 fn reload_from(call: &mut Call<'_>, txn: &mut Txn<'_>, from: Origin) -> Done {
-    // What expired since was there when the log's commands found it.
+    // Keys that have expired since were there when the log's commands found them.
     txn.set_now(0);
     for db in Db::all() {
         txn.flush(db)?;
@@ -107,7 +106,7 @@ fn reload_from(call: &mut Call<'_>, txn: &mut Txn<'_>, from: Origin) -> Done {
     if let Err(failure) = done {
         let why = String::from_utf8_lossy(failure.as_bytes()).into_owned();
         with_host(call, |host| host.log(&format!("DEBUG RELOAD or LOADAOF: {why}. Exiting")));
-        // As in Redis: what is in memory is a part of the data, which nobody may see or add to.
+        // As in Redis: only a part of the data is in memory, which nobody may see or add to.
         call.next = Next::Shutdown { save: false, nosave: true, now: true, force: true };
         return Ok(());
     }
@@ -144,13 +143,13 @@ fn load(
             call.commit_part(txn)?;
         }
     }
-    // Clients that are served from here on find what has expired gone.
+    // Clients that are served from here on must not find expired keys.
     txn.set_now(call.now_ms());
-    // Nobody is served in the middle of an EXEC: whoever waits is served at the next change.
+    // Blocked clients are not served in the middle of an EXEC, but at the next change.
     if call.is_inner() { call.commit_part(txn) } else { call.commit_databases(txn) }
 }
 
-/// Loads the dump in the place of what is there.
+/// Replaces the data by the dump.
 fn load_dump(
     call: &mut Call<'_>,
     session: &mut Session,
@@ -167,7 +166,7 @@ fn load_dump(
     if call.is_inner() { call.commit_part(txn) } else { call.commit_databases(txn) }
 }
 
-/// The transaction of the command, which has all shards.
+/// The transaction of the command, which has locked all shards.
 struct Locked<'l, 'c, 't> {
     call: &'l mut Call<'c>,
     session: &'l mut Session,
@@ -196,8 +195,8 @@ impl Target for Locked<'_, '_, '_> {
     }
 }
 
-/// Executes one command of the log. MULTI and EXEC say nothing here: what is between them is in
-/// the same transaction.
+/// Executes one command of the log. MULTI and EXEC have no meaning here: the commands between them
+/// are in the same transaction.
 fn execute(
     engine: &Engine,
     session: &mut Session,

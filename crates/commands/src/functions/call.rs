@@ -61,7 +61,7 @@ static FUNCTION: ScriptCommand = ScriptCommand {
     keep: |_, _| {},
 };
 
-/// Returns what the function declares that is called; `None` also if it is not known yet.
+/// Returns the flags that the called function declares; `None` also if it is not known yet.
 fn declared(engine: &Engine, args: &[&[u8]]) -> Option<Flags> {
     let name = str::from_utf8(args.get(1)?).ok()?;
     match engine.libraries().find(name, true) {
@@ -93,12 +93,13 @@ fn execute(call: &mut Call<'_>, txn: Option<&mut Txn<'_>>) -> Done {
     })
 }
 
-/// Returns a library that registers other functions each time that it is loaded.
+/// Returns the outcome of a call of a library that registers other functions each time it is
+/// loaded.
 fn not_found() -> Outcome {
     Outcome { reply: Reply::error(NOT_FOUND), has_failed: true, was_killed: false }
 }
 
-/// Divides the arguments after the function into keys and others.
+/// Divides the arguments after the function into keys and other arguments.
 fn invocation<'a>(call: &Call<'a>) -> Result<Invocation<'a>, Failure> {
     let keys = resp::number::parse_i64(call.args[2]).ok_or("ERR Bad number of keys provided")?;
     let others = &call.args[3..];

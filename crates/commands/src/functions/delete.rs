@@ -45,7 +45,7 @@ fn delete(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// What the libraries occupied is freed in the background, whether SYNC or ASYNC is asked for.
+/// Deletes all libraries. Their space is freed in the background, whether SYNC or ASYNC is given.
 fn flush(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     match call.args.len() {
         2 => {}

@@ -1,4 +1,4 @@
-//! FUNCTION DUMP and FUNCTION RESTORE: all libraries as Redis's bytes, and back.
+//! FUNCTION DUMP and FUNCTION RESTORE: all libraries in Redis's format, and back.
 //!
 //! A payload is validated, and each library in it compiled, before anything changes; then all of it
 //! is stored by one transaction.
@@ -51,12 +51,12 @@ pub(super) const RESTORE: CommandSpec = CommandSpec {
     ..DUMP
 };
 
-/// A payload that no version of Redis that is known has made.
+/// The error for a payload that no known version of Redis has made.
 const BAD_FOOTER: &str = "ERR DUMP payload version or checksum are wrong";
-/// The number of the libraries of release candidates of Redis 7.0.
+/// The opcode of libraries in release candidates of Redis 7.0.
 const OLD_LIBRARY: u8 = 246;
 
-/// What happens to the libraries that are there.
+/// How a restore treats existing libraries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Policy {
     Flush,
@@ -159,7 +159,7 @@ fn compile(call: &Call<'_>, lua: &mut ThreadLibraries) -> Result<Vec<Restored>, 
     }
 }
 
-/// Compiles a library, which has no name in common with those before it.
+/// Compiles a library, whose names must all differ from those before it.
 fn compile_one(
     call: &Call<'_>,
     lua: &mut ThreadLibraries,
@@ -203,7 +203,7 @@ fn store(
         if policy == Policy::Flush {
             known.clear();
         }
-        // All that is replaced goes first: a function may have moved to another library.
+        // All replaced libraries are removed first: a function may have moved to another library.
         restored.iter().for_each(|library| known.remove(&library.loaded.info.name));
         restored.iter().for_each(|library| known.insert(library.loaded.info.clone()));
     });
@@ -212,7 +212,7 @@ fn store(
     Ok(())
 }
 
-/// Refuses libraries that cannot be together with those that are there and stay.
+/// Refuses libraries that conflict with existing ones that stay.
 fn check(known: &Known, restored: &[Restored], policy: Policy) -> Done {
     let is_there = |library: &&Restored| known.has(&library.loaded.info.name);
     if policy == Policy::Append

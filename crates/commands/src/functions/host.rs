@@ -1,12 +1,12 @@
-//! What a library may do while it is loaded: write log lines, for half a second.
+//! The host of a library that is being loaded: it may write log lines, and run for half a second.
 
 use engine::Engine;
 use script::{Continue, LogLevel, Reply};
 
-/// How long a library may take to load, in nanoseconds; Redis's time.
+/// The time that a library may take to load, in nanoseconds; as in Redis.
 const LOAD_TIMEOUT_NS: u64 = 500_000_000;
 
-/// The world of a library that is loaded.
+/// The host of a library that is being loaded.
 pub(super) struct LoadHost<'e> {
     engine: &'e Engine,
     deadline_ns: Option<u64>,
@@ -18,7 +18,7 @@ impl<'e> LoadHost<'e> {
         LoadHost { engine, deadline_ns: Some(engine.clock().unix_ns() + LOAD_TIMEOUT_NS) }
     }
 
-    /// Makes a host for a library that was loaded before: it takes what time it takes.
+    /// Makes a host for a library that was loaded before: its time is not limited.
     pub(super) fn again(engine: &'e Engine) -> LoadHost<'e> {
         LoadHost { engine, deadline_ns: None }
     }

@@ -1,7 +1,8 @@
-//! The Lua interpreter of the thread for function libraries, with those that it has compiled.
+//! The thread's Lua interpreter for function libraries, with the libraries that it has compiled.
 //!
-//! A thread compiles a library when it calls one of its functions first. Only whoever needs the
-//! names of all functions (FUNCTION LOAD, or the first FCALL after a start) compiles all of them.
+//! A thread compiles a library when it first calls one of its functions. Only commands that need
+//! the names of all functions (FUNCTION LOAD, or the first FCALL after a start) compile all of
+//! them.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -17,25 +18,25 @@ use script::{Host, Interpreter, Invocation, Library, Outcome};
 
 use super::host::LoadHost;
 
-/// Bytes that the interpreter of a thread may use.
+/// The maximum memory of a thread's interpreter, in bytes.
 const MEMORY_LIMIT: usize = 512 << 20;
-/// Up to this many compiled libraries, those that are gone are looked for after each change.
+/// Up to this many compiled libraries are searched for deleted ones after each change.
 const FEW: usize = 64;
 
 thread_local! {
     static IDLE: Cell<Option<Box<ThreadLibraries>>> = const { Cell::new(None) };
 }
 
-/// An interpreter, and what it has compiled.
+/// An interpreter, and the libraries that it has compiled.
 pub(super) struct ThreadLibraries {
     interpreter: Interpreter,
-    /// The engine that it serves.
+    /// The ID of the engine that it serves.
     engine: u64,
-    /// When `found` was right.
+    /// The epoch of the libraries at which `found` was valid.
     epoch: u64,
-    /// By the numbers of the libraries.
+    /// By library ID.
     compiled: HashMap<u64, Rc<Library>>,
-    /// Functions that were called, by the names by which they were.
+    /// Functions that were called, by the names that were used.
     found: HashMap<Box<[u8]>, CompiledFunction>,
     size: InterpreterSize,
 }
@@ -47,17 +48,17 @@ pub(super) struct CompiledFunction {
     library: Rc<Library>,
 }
 
-/// A library that was compiled and is to be stored.
+/// A compiled library that is about to be stored.
 pub(super) struct Loaded {
     pub(super) info: Arc<LibraryInfo>,
     library: Rc<Library>,
 }
 
-/// The code of each library, by its name, or why it cannot be read.
+/// The code of each library, or why it cannot be read, by name.
 type Codes = Vec<(Vec<u8>, Result<Vec<u8>, keyspace::Error>)>;
 
-/// Passes the interpreter of this thread to `f`; it is made where there is none yet, or where it is
-/// in use. What panics loses it, since nobody knows what state it is in.
+/// Passes the interpreter of this thread to `f`; makes one if there is none yet, or if it is in
+/// use. A panic loses it, since its state is unknown then.
 pub(super) fn with<R>(
     engine: &Engine,
     f: impl FnOnce(&mut ThreadLibraries) -> Result<R, Failure>,
@@ -93,7 +94,7 @@ fn take(engine: &Engine) -> Result<Box<ThreadLibraries>, Failure> {
 }
 
 impl ThreadLibraries {
-    /// Forgets which functions there are, and some of the libraries that are gone.
+    /// Forgets the functions found, and some of the deleted libraries.
     fn forget_old(&mut self, engine: &Engine) {
         self.epoch = engine.libraries().epoch();
         self.found.clear();
@@ -105,7 +106,7 @@ impl ThreadLibraries {
         });
     }
 
-    /// Compiles a library that a client loads, for [`ThreadLibraries::keep`].
+    /// Compiles a library that a client loads; [`ThreadLibraries::keep`] keeps it.
     pub(super) fn load(
         &mut self,
         engine: &Engine,
@@ -124,13 +125,13 @@ impl ThreadLibraries {
         Ok(Loaded { info: Arc::new(info), library: Rc::new(library) })
     }
 
-    /// Keeps what was compiled of a library that is stored.
+    /// Keeps the compiled code of a library that is stored.
     pub(super) fn keep(&mut self, loaded: Loaded) {
         self.compiled.insert(loaded.info.id, loaded.library);
     }
 
-    /// Finds out which libraries there are, if nobody has done so before. `txn` is the transaction
-    /// of the caller, which has locked all shards; if it has none, it has locked nothing.
+    /// Finds out which libraries exist, if that was not done before. `txn` is the transaction of
+    /// the caller, which has locked all shards; `None` if the caller has locked nothing.
     pub(super) fn know(&mut self, engine: &Engine, txn: Option<&Txn<'_>>) -> Result<(), Failure> {
         while engine.libraries().with(|_| ()).is_none() {
             let epoch = engine.libraries().epoch();
@@ -175,7 +176,7 @@ impl ThreadLibraries {
         }
     }
 
-    /// Returns the function of this name, compiled, if there is one. `txn` as for
+    /// Returns the compiled function of this name, if there is one. `txn` is as in
     /// [`ThreadLibraries::know`].
     pub(super) fn find(
         &mut self,
@@ -199,7 +200,7 @@ impl ThreadLibraries {
                     self.know(engine, txn)?;
                     continue;
                 }
-                // Whoever changes libraries has all shards locked until it is committed.
+                // A client that changes libraries keeps all shards locked until it has committed.
                 Lookup::Uncommitted => {
                     let any = engine.keyspace().key(b"");
                     drop(engine.try_lock_keys(Some(&[any]), engine.clock().unix_ms())?);
@@ -259,8 +260,8 @@ fn codes_of(txn: &Txn<'_>) -> Codes {
     codes
 }
 
-/// Reads what concerns one library, or all of them, in a transaction of its own; again if the
-/// medium lost something meanwhile.
+/// Reads one library, or all of them, in a transaction of its own; reads again if a media error is
+/// found meanwhile.
 fn read<R>(
     engine: &Engine,
     library: Option<&[u8]>,

@@ -92,7 +92,7 @@ fn list(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Redis matches the pattern without regard to case.
+/// Returns true if the library's name matches the pattern, regardless of case as in Redis.
 fn matches(options: &Options<'_>, library: &LibraryInfo) -> bool {
     options.pattern.is_none_or(|pattern| {
         glob::matches(&pattern.to_ascii_lowercase(), library.name.to_ascii_lowercase().as_bytes())
@@ -128,7 +128,7 @@ fn show(call: &mut Call<'_>, txn: &Txn<'_>, library: &LibraryInfo, with_code: bo
 }
 
 fn stats(call: &mut Call<'_>, txn: Option<&Txn<'_>>) -> Done {
-    // While a script runs long this is answered without a lock, by what is known.
+    // While a script runs long, the reply is made without a lock, from what is known.
     if txn.is_some() || call.engine.running_scripts().is_empty() {
         interpreter::with(call.engine, |lua| lua.know(call.engine, txn))?;
     }
@@ -161,7 +161,7 @@ fn stats(call: &mut Call<'_>, txn: Option<&Txn<'_>>) -> Done {
     Ok(())
 }
 
-/// Shows a function that runs long, for FUNCTION STATS.
+/// Shows a long-running function, for FUNCTION STATS.
 fn show_running(out: &mut Writer, function: &RunningScript, now_ns: u64) {
     let Program { name, command } = function.program();
     out.map(3);

@@ -1,7 +1,7 @@
 //! FUNCTION LOAD.
 //!
 //! The library is compiled before anything is locked: its code may run for half a second. Within
-//! EXEC there is no such moment.
+//! EXEC the shards are locked already.
 
 use engine::call::{Call, Run};
 use engine::execute::Scope;
@@ -48,7 +48,7 @@ fn within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     })
 }
 
-/// Returns the code, and whether a library of the same name is replaced.
+/// Returns the code, and whether to replace a library of the same name.
 fn parse<'a>(call: &Call<'a>) -> Result<(&'a [u8], bool), Failure> {
     let last = call.args.len() - 1;
     for at in 2..last {
@@ -61,7 +61,7 @@ fn parse<'a>(call: &Call<'a>) -> Result<(&'a [u8], bool), Failure> {
     Ok((call.args[last], last > 2))
 }
 
-/// Refuses a library whose name is another's.
+/// Refuses a library whose name is taken, unless it replaces that one.
 fn check_name(call: &Call<'_>, name: &str, replaces: bool) -> Done {
     let is_taken = call.engine.libraries().with(|known| known.has(name)) == Some(true);
     match is_taken && !replaces {
@@ -105,7 +105,7 @@ fn store(
     Ok(())
 }
 
-/// Notes that the libraries in the heap were changed, and logs the command as it was given.
+/// Records that the libraries in the heap have changed, and logs the command as it was given.
 pub(super) fn changed(call: &mut Call<'_>, change: impl FnOnce(&mut Known)) {
     let change = Libraries::change(call.engine.libraries(), change);
     call.effects.deliver(Delivery::Libraries(change));

@@ -6,8 +6,9 @@
 //!   of scripts, too.
 //! - [`host`]: what a library may do while it is loaded.
 //!
-//! The code of libraries is in the heap, each change of it is a transaction over all shards. What
-//! follows from the code, the names of the functions above all, is in `engine::scripts::libraries`.
+//! The code of libraries is in the heap; each change is a transaction over all shards.
+//! `engine::scripts::libraries` keeps what is derived from the code, above all the names of the
+//! functions.
 
 mod call;
 mod delete;
@@ -82,8 +83,8 @@ fn kill(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Lets an error wait for the log that was found before anything was locked: it shows which
-/// libraries there are.
+/// Makes an error that was found before anything was locked wait for the log: it shows which
+/// libraries exist.
 fn show_error(call: &mut Call<'_>, done: Done) -> Done {
     if done.as_ref().is_err_and(|failure| !failure.comes_again()) {
         let seen =
@@ -93,7 +94,7 @@ fn show_error(call: &mut Call<'_>, done: Done) -> Done {
     done
 }
 
-/// Returns the failure of too many arguments for a subcommand.
+/// Returns the error for too many arguments of a subcommand.
 fn wrong_arguments(call: &Call<'_>) -> Failure {
     let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
     text.extend_from_slice(call.args[1]);
@@ -101,7 +102,7 @@ fn wrong_arguments(call: &Call<'_>) -> Failure {
     Failure::text(text)
 }
 
-/// Returns the code of a library is not what was written.
+/// Returns the error for a library whose code is damaged.
 fn damaged(name: &[u8], error: &keyspace::Error) -> Failure {
     let name = name.escape_ascii();
     let place = match error {

@@ -1,5 +1,5 @@
-//! Geospatial items: sorted sets whose scores are interleaved coordinates. What a score means
-//! and what is in an area is the keyspace's business; here are arguments and replies.
+//! Geospatial items: sorted sets whose scores are interleaved coordinates. The keyspace interprets
+//! scores and searches areas; here are arguments and replies.
 
 mod add;
 mod distance;

@@ -15,7 +15,7 @@ pub(super) fn point(call: &Call<'_>, at: usize) -> Result<Point, Failure> {
     Ok(point)
 }
 
-/// Returns how many metres the unit that an argument names has.
+/// Returns the number of metres in a unit.
 pub(super) fn unit(word: &[u8]) -> Result<f64, Failure> {
     match word.to_ascii_lowercase().as_slice() {
         b"m" => Ok(1.0),

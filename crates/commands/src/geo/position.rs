@@ -72,7 +72,7 @@ fn scores(call: &Call<'_>, txn: &mut Txn<'_>) -> Result<Vec<Option<f64>>, Failur
     call.args[2..].iter().map(score).collect()
 }
 
-/// Longitude and latitude.
+/// Replies with longitude and latitude.
 pub(super) fn reply_point(call: &mut Call<'_>, point: Point) {
     call.out.array(2);
     for degrees in [point.longitude, point.latitude] {

@@ -210,8 +210,8 @@ fn around_member(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 
 /// Returns the sorted set at the first key.
 fn source(call: &Call<'_>, txn: &mut Txn<'_>) -> Result<Option<Entry>, Failure> {
-    // What stores deletes one that has expired first, so that a replay, for which nothing expires,
-    // reads the same.
+    // The forms that store delete an expired source first, so that a replay, for which nothing
+    // expires, reads the same.
     let source = match call.keys.len() {
         1 => txn.find(call.db(), &call.key(0)),
         _ => txn.find_mut_to_read(call.db(), &call.key(0))?,
@@ -254,7 +254,7 @@ fn search(
     answer(call, txn, source, area, &options)
 }
 
-/// Returns where the member of an entry is.
+/// Returns the position of a member.
 pub(super) fn point_of_member(
     txn: &Txn<'_>,
     entry: &Entry,
@@ -264,7 +264,7 @@ pub(super) fn point_of_member(
     score.map(point_of).ok_or_else(|| "ERR could not decode requested zset member".into())
 }
 
-/// Returns a radius and its unit, in metres.
+/// Parses a radius and its unit, in metres.
 pub(super) fn circle(call: &Call<'_>, at: usize) -> Result<(Shape, f64), Failure> {
     let radius = length(call, at, "ERR need numeric radius")?;
     if radius < 0.0 {

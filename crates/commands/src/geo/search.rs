@@ -166,13 +166,13 @@ fn geosearchstore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     search(call, txn, source, 3, Options { target: Some(0), ..Options::default() })
 }
 
-/// The centre that a request names: `Nowhere` is a member of a source that is not there.
+/// The centre of a search: `Nowhere` if it is a member of a source that does not exist.
 enum Centre {
     At(Point),
     Nowhere,
 }
 
-/// What a request says of the area.
+/// The area that a request describes.
 #[derive(Default)]
 struct Place {
     polygon: Option<Polygon>,
@@ -226,7 +226,8 @@ fn search(
 }
 
 impl Place {
-    /// Reads what says where to look; how many words it took, 0: it is something else.
+    /// Reads a part of the area, and returns the number of words that it took; 0 if it is another
+    /// option.
     fn read(
         &mut self,
         call: &Call<'_>,
@@ -273,8 +274,8 @@ impl Place {
     }
 }
 
-/// Returns a polygon, and how many words it took: their number, and a point for each of its
-/// vertices.
+/// Parses a polygon: the number of its vertices, and a point for each. Returns the number of words
+/// that it took, too.
 fn polygon(call: &Call<'_>, at: usize) -> Result<(Polygon, usize), Failure> {
     const FEW: &str = "ERR GEOSEARCH BYPOLYGON must have at least 3 vertices";
     let count = call.int(at).map_err(|_| "ERR invalid number of vertices")?;
@@ -285,7 +286,7 @@ fn polygon(call: &Call<'_>, at: usize) -> Result<(Polygon, usize), Failure> {
     Ok((polygon, 1 + 2 * count))
 }
 
-/// Returns a width, a height and their unit, in metres.
+/// Parses a width, a height and their unit, in metres.
 fn rectangle(call: &Call<'_>, at: usize) -> Result<(Shape, f64), Failure> {
     let width = length(call, at, "ERR need numeric width")?;
     let height = length(call, at + 1, "ERR need numeric height")?;

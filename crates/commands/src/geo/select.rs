@@ -1,4 +1,4 @@
-//! What GEOSEARCH and GEORADIUS have in common: finding, ordering, showing and storing.
+//! The code that GEOSEARCH and GEORADIUS share: finding, ordering, showing and storing.
 
 use engine::call::Call;
 use engine::failure::{Done, Failure};
@@ -16,29 +16,30 @@ use crate::sorted_sets::store::store;
 /// The units of work ([`LONG`]) that one candidate costs.
 const CANDIDATE: u64 = 4;
 
-/// What is searched.
+/// The area that is searched.
 pub(super) enum Where {
-    /// What is around a centre, and the unit of distances in metres.
+    /// The area around a centre, and the unit of distances in metres.
     Around(Area, f64),
-    /// What is within a polygon: distances are in metres.
+    /// The area within a polygon; distances are in metres.
     Within(Polygon),
 }
 
-/// What a request says in addition to the area.
+/// Options of a request in addition to the area.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Options {
     pub(super) with_distance: bool,
     pub(super) with_hash: bool,
     pub(super) with_point: bool,
     pub(super) wanted: Wanted,
-    /// The distance is stored as score.
+    /// Stores the distance as score.
     pub(super) store_distance: bool,
-    /// The number of the key under which the result is stored.
+    /// The index of the key under which the result is stored.
     pub(super) target: Option<usize>,
 }
 
 impl Options {
-    /// Reads an option that both families have; how many words it took, 0: it is none.
+    /// Reads an option that both families have. Returns the number of words that it took; 0 if it
+    /// is none.
     pub(super) fn read(&mut self, call: &Call<'_>, at: usize) -> Result<usize, Failure> {
         match () {
             () if call.is(at, "WITHDIST") => self.with_distance = true,
@@ -58,7 +59,8 @@ impl Options {
         Ok(1)
     }
 
-    /// Refuses options that do not fit together; `what`: what stores.
+    /// Refuses STORE together with options that only replies have; `what` names the storing
+    /// command.
     pub(super) fn check_store(&self, what: &str) -> Done {
         if self.target.is_some() && (self.with_distance || self.with_hash || self.with_point) {
             let options = "WITHDIST, WITHHASH and WITHCOORD options";
@@ -75,8 +77,7 @@ impl Options {
     }
 }
 
-/// Answers a request: `unit` is that of distances, in metres. A source that is not there has
-/// nothing in any area.
+/// Answers a request; `unit` is the unit of distances, in metres. A missing source has no members.
 pub(super) fn answer(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,
@@ -106,7 +107,7 @@ pub(super) fn answer(
     }
 }
 
-/// Has another thread search where there are many to look at.
+/// Moves the command to another thread if there are many candidates.
 fn check_work(call: &Call<'_>, members: &SortedSetRef<'_>, place: &Where) -> Done {
     if members.len() * CANDIDATE <= LONG {
         return Ok(());

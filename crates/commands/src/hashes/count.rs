@@ -1,7 +1,7 @@
 //! HINCRBY, HINCRBYFLOAT: fields as numbers.
 //!
-//! A field keeps its time. HINCRBYFLOAT is logged as the HSET of its result, since another machine
-//! might round otherwise, and as the HSETEX of it where the field has a time.
+//! A field keeps its TTL. HINCRBYFLOAT is logged as the HSET of its result, since another machine
+//! might round differently, or as an HSETEX if the field has a TTL.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, NOT_FLOAT};
@@ -93,7 +93,7 @@ fn read<T>(
     }
 }
 
-/// Returns whether the field has a time, which it keeps.
+/// Stores the result. Returns true if the field has a TTL, which it keeps.
 fn store(call: &Call<'_>, txn: &mut Txn<'_>, text: &[u8]) -> Result<bool, Failure> {
     let limits = call.engine.config().hash_limits();
     let pair = [(call.args[2], text)];

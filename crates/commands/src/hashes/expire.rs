@@ -1,7 +1,7 @@
 //! HEXPIRE, HPEXPIRE, HEXPIREAT, HPEXPIREAT: give fields of a hash a TTL.
 //!
-//! A time that has passed deletes a field. What is logged is an HPEXPIREAT or an HDEL of the fields
-//! that changed.
+//! A time that has passed deletes a field. The command is logged as an HPEXPIREAT or an HDEL of the
+//! changed fields.
 
 use engine::call::{Call, Run};
 use engine::failure::Done;
@@ -12,7 +12,7 @@ use keyspace::{FieldChange, Txn, Type};
 use super::fields::{FIELDS, fields, log, log_deletion, time};
 use crate::strings::Unit;
 
-/// What the four share.
+/// Common to all four commands.
 const EXPIRES: CommandSpec = CommandSpec {
     complexity: "O(N) where N is the number of specified fields",
     since: "7.4.0",
@@ -62,7 +62,7 @@ pub(crate) const HPEXPIREAT: CommandSpec = CommandSpec {
     ..EXPIRES
 };
 
-/// When a new time replaces the old one.
+/// The condition on which a new time replaces the old one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Condition {
     Always,
@@ -84,7 +84,7 @@ impl Condition {
         }
     }
 
-    /// Returns true if `new` may replace `old`; no time counts as never.
+    /// Returns true if `new` may replace `old`; a field without a time never expires.
     fn holds(self, old: Option<u64>, new: u64) -> bool {
         match self {
             Condition::Always => true,
@@ -96,7 +96,7 @@ impl Condition {
     }
 }
 
-/// What became of a field, as clients are told.
+/// The results for a field in the reply.
 const NO_FIELD: i64 = -2;
 const CONDITION_FAILED: i64 = 0;
 const SET: i64 = 1;

@@ -1,4 +1,4 @@
-//! What the commands on field expiration share: `FIELDS numfields field ...`, and times.
+//! Arguments that the commands on field expiration share: `FIELDS numfields field ...`, and times.
 //!
 //! The texts are those of Redis 7.4 and 8.0.
 
@@ -12,11 +12,11 @@ use crate::strings::Unit;
 pub(super) const FIELDS: Arg =
     block("fields", &[integer("numfields"), string("field").multiple()]).token("FIELDS");
 
-/// The latest time that a field can be given: 2^46 - 1 ms, some 2200 years from 1970.
+/// The latest expiry time of a field: 2^46 - 1 ms, some 2200 years from 1970.
 const LATEST: i64 = (1 << 46) - 1;
 
 /// Returns the fields of `FIELDS numfields field ...`, which begins at argument `at`; `positive` is
-/// the error where there are none.
+/// the error if there are none.
 pub(super) fn fields<'a>(
     call: &Call<'a>,
     at: usize,
@@ -36,7 +36,7 @@ pub(super) fn fields<'a>(
 
 pub(super) const POSITIVE: &str = "ERR Number of fields must be a positive integer";
 
-/// Returns a positive number.
+/// Parses a positive number.
 pub(super) fn count(text: &[u8]) -> Option<u64> {
     resp::number::parse_i64(text).and_then(|n| u64::try_from(n).ok()).filter(|&n| n > 0)
 }
@@ -46,7 +46,7 @@ pub(super) fn wrong_number(call: &Call<'_>) -> Failure {
     Failure::text(format!("ERR wrong number of arguments for '{name}' command"))
 }
 
-/// Returns the unix time in milliseconds that a word names.
+/// Returns the unix time in milliseconds that an argument gives.
 pub(super) fn time(call: &Call<'_>, text: &[u8], unit: Unit) -> Result<u64, Failure> {
     let invalid = || {
         let name = call.command.spec.name;
@@ -68,7 +68,7 @@ pub(super) fn time(call: &Call<'_>, text: &[u8], unit: Unit) -> Result<u64, Fail
     Ok((millis + base) as u64)
 }
 
-/// Logs a command on fields of the key: its first words, the number of fields and the fields.
+/// Logs a command on fields of the key: its first words, then the fields with their number.
 pub(super) fn log(call: &mut Call<'_>, head: &[&[u8]], fields: &[&[u8]]) {
     let number = itoa::Buffer::new().format(fields.len()).to_owned();
     let words = [b"FIELDS", number.as_bytes()];

@@ -1,7 +1,6 @@
-//! HGETEX, HGETDEL: read fields, and change their times, or delete them.
+//! HGETEX, HGETDEL: read fields, and change their TTLs or delete them.
 //!
-//! HGETEX is logged as an HPEXPIREAT, HPERSIST or HDEL, HGETDEL as an HDEL, of the fields that
-//! changed.
+//! HGETEX is logged as an HPEXPIREAT, HPERSIST or HDEL of the changed fields, HGETDEL as an HDEL.
 
 use std::collections::HashSet;
 
@@ -59,7 +58,7 @@ pub(crate) const HGETDEL: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// What becomes of the fields that are read.
+/// The change to the fields that are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
     None,
@@ -68,8 +67,8 @@ enum Change {
     Delete,
 }
 
-/// Writes the values of the fields of a hash, or nulls. One that is deleted when it is read is
-/// there once.
+/// Replies with the values of fields, or nulls. If reading deletes a field, its value is shown
+/// once.
 fn reply(call: &mut Call<'_>, txn: &mut Txn<'_>, fields: &[&[u8]], deletes: bool) -> Done {
     let entry = txn.find_mut(call.db(), &call.key(0))?;
     let hash = match &entry {
@@ -114,7 +113,7 @@ fn hgetdel(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     apply(call, txn, fields, Change::Delete)
 }
 
-/// Returns what HGETEX is to do, and where its FIELDS stand.
+/// Returns the change that HGETEX makes, and the position of its FIELDS.
 fn parse(call: &Call<'_>) -> Result<(Change, usize), Failure> {
     if call.is(2, "PERSIST") {
         return Ok((Change::Persist, 3));

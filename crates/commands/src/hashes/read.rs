@@ -1,4 +1,4 @@
-//! HGET and all that tells what a hash holds.
+//! HGET and other commands that show the content of a hash.
 
 use engine::call::{Call, Run};
 use engine::failure::Done;

@@ -1,7 +1,7 @@
-//! HSETEX: set fields, and their times.
+//! HSETEX: sets fields, and their TTLs.
 //!
-//! It is logged without its condition, and with a time as clients would see it; as an HDEL where
-//! the time has passed.
+//! It is logged without its condition, and with an absolute time; as an HDEL if the time has
+//! passed.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure};
@@ -47,11 +47,11 @@ pub(crate) const HSETEX: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// The words of the request.
+/// The arguments of the request.
 struct Given<'a> {
-    /// Whether all fields must be there, or none may be.
+    /// All fields must exist (true), or none may (false).
     present: Option<bool>,
-    /// Whether the key must be there, or must not be (Valkey 9).
+    /// The key must exist (true), or must not (false); Valkey 9.
     exists: Option<bool>,
     time: FieldTime,
     pairs: &'a [&'a [u8]],
@@ -77,7 +77,7 @@ fn hsetex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             if !gone.is_empty() {
                 log_deletion(call, &gone);
             }
-            // As if the fields had been there for a moment: a key that was not there is gone, too.
+            // As if the fields had existed for a moment: a new key is deleted again, too.
             call.notify(EventClass::Hash, "hset", &key);
             call.notify_taken(EventClass::Hash, txn, "hdel", &key);
         }
@@ -110,7 +110,7 @@ fn log_setting(call: &mut Call<'_>, time: FieldTime, pairs: &[&[u8]]) {
     call.wrote_as(&words);
 }
 
-/// Returns whether the fields that are there are those that the condition asks for.
+/// Returns true if the condition on existing fields and keys holds.
 fn holds(call: &Call<'_>, txn: &mut Txn<'_>, given: &Given<'_>) -> Result<bool, Failure> {
     let entry = txn.find_mut(call.db(), &call.key(0))?;
     let hash = match &entry {
@@ -175,8 +175,8 @@ fn parse<'a>(call: &Call<'a>) -> Result<Given<'a>, Failure> {
     Err(wrong_number(call))
 }
 
-/// Returns the fields with their values of `FIELDS numfields field value ...`, which begins at
-/// argument `at`.
+/// Returns the field-value pairs of `FIELDS numfields field value ...`, which begins at argument
+/// `at`.
 fn pairs<'a>(call: &Call<'a>, at: usize) -> Result<&'a [&'a [u8]], Failure> {
     if at + 3 >= call.args.len() {
         return Err(wrong_number(call));

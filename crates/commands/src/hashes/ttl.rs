@@ -9,7 +9,7 @@ use keyspace::{FieldChange, Txn, Type};
 use super::fields::{FIELDS, POSITIVE, fields, log};
 use super::hash;
 
-/// What the four that read share.
+/// Common to the four commands that read.
 const READS: CommandSpec = CommandSpec {
     complexity: "O(N) where N is the number of specified fields",
     since: "7.4.0",
@@ -61,12 +61,12 @@ pub(crate) const HPERSIST: CommandSpec = CommandSpec {
     ..READS
 };
 
-/// What clients are told of a field that is absent, that has no time, that lost its time.
+/// The results in the reply: the field is absent, has no TTL, or lost its TTL.
 const NO_FIELD: i64 = -2;
 const NO_TIME: i64 = -1;
 const PERSISTED: i64 = 1;
 
-/// Milliseconds as whole seconds, rounded up.
+/// Returns milliseconds as whole seconds, rounded up.
 fn seconds(ms: u64) -> u64 {
     ms.div_ceil(1000)
 }

@@ -53,7 +53,7 @@ fn hmset(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Sets the fields of the request; how many are new.
+/// Sets the fields of the request, and returns the number of new ones.
 fn set_all(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Result<usize, Failure> {
     if call.args.len() % 2 == 1 {
         let name = call.command.spec.name;

@@ -49,7 +49,7 @@ fn pfdebug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         }
         call.out.integer(i64::from(sparse));
     } else {
-        // As C prints it: up to a zero byte.
+        // C prints the name up to a zero byte.
         let name = call.args[1].split(|byte| *byte == 0).next().unwrap_or_default();
         let text = [&b"ERR Unknown PFDEBUG subcommand '"[..], name, b"'"].concat();
         return Err(Failure::text(text));
@@ -57,7 +57,7 @@ fn pfdebug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Keeps the same counts in the other form, which no watch is told of.
+/// Stores the same registers in the dense encoding, without breaking watches.
 fn store_dense(call: &mut Call<'_>, txn: &mut Txn<'_>, sketch: &mut HyperLogLog) -> Done {
     sketch.make_dense()?;
     let from = txn.pending_changes();
@@ -90,10 +90,11 @@ pub(crate) const PFSELFTEST: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// Elements that the self-test adds.
+/// The number of elements that the self-test adds.
 const ELEMENTS: u32 = 100_000;
 
-/// Both forms against an array of registers, and the estimate against the number of elements.
+/// Compares both encodings with an array of registers, and the estimate with the number of
+/// elements.
 fn pfselftest(call: &mut Call<'_>) -> Done {
     let mut expect = [0; COUNT];
     let (mut sparse, mut dense) = (HyperLogLog::empty(), HyperLogLog::empty());

@@ -1,5 +1,5 @@
-//! HyperLogLogs: how many different elements were added, about. What they are is the keyspace's
-//! business; here are arguments and replies.
+//! HyperLogLogs: approximate numbers of different elements. The keyspace implements them; here are
+//! arguments and replies.
 
 mod debug;
 

@@ -1,5 +1,5 @@
-//! COMMAND and the descriptions of its subcommands; what they do is in the other files of this
-//! folder.
+//! COMMAND and the descriptions of its subcommands, which are implemented in the other files of
+//! this folder.
 
 use engine::call::{Call, Run};
 use engine::failure::Done;

@@ -1,4 +1,4 @@
-//! COMMAND DOCS: the documentation of the table, which redis-cli reads for its hints.
+//! COMMAND DOCS: the documentation of all commands, which redis-cli reads for its hints.
 
 use engine::call::Call;
 use engine::failure::Done;

@@ -1,5 +1,5 @@
-//! COMMAND GETKEYS and GETKEYSANDFLAGS: which words of a request are keys, and what becomes of
-//! them.
+//! COMMAND GETKEYS and GETKEYSANDFLAGS: the words of a request that are keys, and how they are
+//! used.
 
 use engine::call::Call;
 use engine::failure::Done;

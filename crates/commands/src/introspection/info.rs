@@ -1,4 +1,4 @@
-//! COMMAND and COMMAND INFO: the facts of the table in Redis's form.
+//! COMMAND and COMMAND INFO: the command table in Redis's form.
 
 use engine::call::Call;
 use engine::failure::Done;

@@ -1,4 +1,4 @@
-//! COMMAND, which tells the command table to clients, and TIME.
+//! COMMAND, which shows the command table to clients, and TIME.
 
 mod command;
 mod docs;

@@ -1,7 +1,7 @@
-//! DBSIZE, FLUSHDB, FLUSHALL, SWAPDB: databases as a whole.
+//! DBSIZE, FLUSHDB, FLUSHALL, SWAPDB: commands on whole databases.
 //!
-//! They see all shards at one moment. What a flush deletes is freed in the background, whether SYNC
-//! or ASYNC is asked for; the reply means that the keys are gone for good.
+//! They see all shards at one moment. Flushed keys are freed in the background, whether SYNC or
+//! ASYNC is given; the reply means that the keys are gone for good.
 
 use engine::call::{Call, Run};
 use engine::failure::{DB_OUT_OF_RANGE, Done, Failure, SYNTAX};

@@ -1,4 +1,5 @@
-//! DEL, UNLINK, EXISTS, TOUCH. Values are always freed in the background, so that DEL is UNLINK.
+//! DEL, UNLINK, EXISTS, TOUCH. Values are always freed in the background, so DEL and UNLINK are
+//! alike.
 
 use engine::call::{Call, Run};
 use engine::failure::Done;

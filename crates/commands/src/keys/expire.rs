@@ -1,6 +1,6 @@
 //! EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT: give a key a TTL.
 //!
-//! A time that has passed deletes the key. What is logged is a PEXPIREAT or a DEL.
+//! A time that has passed deletes the key. The command is logged as a PEXPIREAT or a DEL.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, NOT_INTEGER};
@@ -126,7 +126,7 @@ fn pexpireat(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     expire_generic(call, txn, Unit::UnixMillis)
 }
 
-/// When a new time replaces the old one.
+/// The conditions on which a new time replaces the old one.
 #[derive(Clone, Copy, Default)]
 struct Conditions {
     none_yet: bool,
@@ -163,7 +163,7 @@ impl Conditions {
         Ok(given)
     }
 
-    /// Returns true if `new` may replace `old`; no time counts as never.
+    /// Returns true if `new` may replace `old`; a key without a time never expires.
     fn hold(self, old: Option<u64>, new: i64) -> bool {
         let old = old.map(|at| at as i64);
         !(self.none_yet && old.is_some()
@@ -199,7 +199,7 @@ fn expire_generic(call: &mut Call<'_>, txn: &mut Txn<'_>, unit: Unit) -> Done {
     Ok(())
 }
 
-/// Returns the unix time in milliseconds that is asked for; it may lie before 1970.
+/// Returns the unix time in milliseconds that is asked for; it may be before 1970.
 fn expire_at(call: &Call<'_>, unit: Unit) -> Result<i64, Failure> {
     let invalid = || {
         let name = call.command.spec.name;

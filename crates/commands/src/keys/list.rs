@@ -1,10 +1,10 @@
 //! KEYS: in bounded steps, between which other clients are served.
 //!
 //! A step locks one shard after the other and visits a bounded number of keys. Between two steps no
-//! shard is locked, and the connection lets its thread serve others: so KEYS promises what SCAN
-//! does. A key that is there from the first step to the last is listed; one that comes or goes
-//! meanwhile may be. Inside of a transaction, or where nobody can go on with the walk later, all
-//! shards are locked, and what is listed was there at one moment.
+//! shard is locked, and the connection lets its thread serve others. KEYS thus promises what SCAN
+//! does: a key that exists from the first step to the last is listed; one that is added or deleted
+//! meanwhile may be. Inside of a transaction, or if nobody can continue the walk later, all shards
+//! are locked, and the reply shows one moment.
 
 use engine::Engine;
 use engine::call::{Call, Next, Run};
@@ -18,7 +18,7 @@ use keyspace::Txn;
 use resp::Writer;
 use resp::glob::Pattern;
 
-/// Keys that one step visits, about.
+/// The approximate number of keys that one step visits.
 const KEYS_AT_ONCE: usize = 1000;
 
 pub(crate) const KEYS: CommandSpec = CommandSpec {
@@ -62,7 +62,7 @@ fn start(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// As a part of a transaction that has locked all shards.
+/// Lists the keys within a transaction that has locked all shards.
 fn at_once(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (pattern, db) = (call.args[1], call.db());
     let pattern = Pattern::new(pattern);
@@ -78,7 +78,7 @@ fn at_once(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Visits some more keys; true if there are no more.
+/// Visits some more keys. Returns true if there are no more.
 fn step(engine: &Engine, session: &mut Session, walk: &mut Walk) -> Result<bool, Failure> {
     let (keyspace, now_ns) = (engine.keyspace(), engine.clock().unix_ns());
     let Walk { words, elements, db, .. } = walk;

@@ -1,4 +1,4 @@
-//! TYPE and OBJECT: what a key holds, and how.
+//! TYPE and OBJECT: the type, encoding and usage of a key's value.
 
 use engine::call::{Call, Run};
 use engine::failure::Done;
@@ -160,8 +160,8 @@ fn object_encoding(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     })
 }
 
-/// Redis shares the objects of small integers, and counts no references to them, unless each has to
-/// know when it was used.
+/// Redis shares the objects of small integers, and does not count their references, unless each has
+/// to record when it was used.
 fn object_refcount(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     const SHARED_INTEGERS: std::ops::Range<i64> = 0..10_000;
     about(call, txn, |call, entry| {

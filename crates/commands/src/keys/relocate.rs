@@ -1,4 +1,4 @@
-//! RENAME, RENAMENX, MOVE, COPY: a value to another name or database.
+//! RENAME, RENAMENX, MOVE, COPY: give a value another name or database.
 
 use engine::call::{Call, Run};
 use engine::failure::{DB_OUT_OF_RANGE, Done, Failure, NO_SUCH_KEY, SAME_OBJECT, SYNTAX};
@@ -60,7 +60,7 @@ fn renamenx(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Returns whether it was renamed.
+/// Returns true if the key was renamed.
 fn rename_generic(call: &mut Call<'_>, txn: &mut Txn<'_>, only_new: bool) -> Result<bool, Failure> {
     let (db, from, to) = (call.db(), call.key(0), call.key(1));
     if txn.find_mut(db, &from)?.is_none() {
@@ -109,7 +109,8 @@ fn move_key(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Refuses a key in another database whose entry was lost with its name: nobody has asked there.
+/// Refuses a key in another database whose entry was lost with its name: lookups there did not
+/// check it.
 fn refuse_lost(txn: &Txn<'_>, db: Db, key: &Key<'_>) -> Done {
     txn.lost(db, key).map_or(Ok(()), |at| Err(Failure::damaged(at)))
 }

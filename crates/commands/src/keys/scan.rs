@@ -1,7 +1,7 @@
 //! SCAN and RANDOMKEY: keys that the client does not name.
 //!
-//! A SCAN locks one shard after the other, until it has met as many keys as asked for; the cursor
-//! says in which it goes on. RANDOMKEY sees all shards at one moment.
+//! A SCAN locks one shard after the other, until it has visited as many keys as asked for; the
+//! cursor encodes the shard in which it continues. RANDOMKEY sees all shards at one moment.
 
 use engine::call::{Call, Run};
 use engine::execute::Scope;
@@ -35,17 +35,17 @@ pub(crate) const SCAN: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// What SCAN, and its like of one key, is asked for.
+/// The options of SCAN and its variants for one key.
 pub(crate) struct Options<'a> {
     pub(crate) pattern: Option<Pattern<'a>>,
     pub(crate) count: usize,
     kind: Option<&'a [u8]>,
-    /// Fields come without their values (HSCAN).
+    /// Returns fields without their values (HSCAN).
     pub(crate) no_values: bool,
 }
 
 impl<'a> Options<'a> {
-    /// Returns true if the pattern matches, if there is one.
+    /// Returns true if the name matches the pattern, or there is no pattern.
     pub(crate) fn fits(&self, name: &[u8]) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
     }
@@ -56,14 +56,14 @@ impl<'a> Options<'a> {
     }
 }
 
-/// A SCAN on its way through the shards.
+/// A SCAN that passes through the shards.
 struct Walk<'a> {
     options: Options<'a>,
-    /// Where it began,
+    /// The cursor at its start.
     from: u64,
-    /// ... and where it goes on.
+    /// The cursor where it continues.
     cursor: u64,
-    /// Keys that it may still meet.
+    /// The number of keys that it may still visit.
     left: usize,
     found: Vec<Vec<u8>>,
 }
@@ -76,7 +76,7 @@ impl<'a> Walk<'a> {
         Ok(Walk { options, from: cursor, cursor, left, found: Vec::new() })
     }
 
-    /// Goes on in the shard of the cursor; whether it may go on in the next.
+    /// Continues in the shard of the cursor. Returns true if it may continue in the next one.
     fn step(&mut self, db: Db, txn: &Txn<'_>) -> bool {
         let mut visited = 0;
         self.cursor = txn.scan(db, self.cursor, self.left, &mut |key, entry: &Entry| {
@@ -111,7 +111,7 @@ fn alone(call: &mut Call<'_>) -> Done {
             Ok(())
         });
         match done {
-            // Others have the shard: what was found so far is an answer.
+            // Another client has locked the shard: reply with the keys found so far.
             Err(failure) if failure.wanted_shards().is_some() && from != walk.from => break,
             done => done?,
         }
@@ -130,8 +130,8 @@ fn within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Returns where a scan goes on, as a client says it: what C's `strtoul` makes of a text that it
-/// reads to its end, for which nothing is 0.
+/// Parses a client's cursor as C's `strtoul` does with a text that it reads to its end; an empty
+/// text is 0.
 pub(crate) fn cursor(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return Some(0);
@@ -145,7 +145,7 @@ pub(crate) fn cursor(text: &[u8]) -> Option<u64> {
     Some(if is_negated { number.wrapping_neg() } else { number })
 }
 
-/// Returns the options from this argument on. Only SCAN itself knows TYPE, and HSCAN NOVALUES.
+/// Parses the options from this argument on. Only SCAN itself knows TYPE, and only HSCAN NOVALUES.
 pub(crate) fn parse<'a>(call: &Call<'a>, from: usize) -> Result<Options<'a>, Failure> {
     const COUNT: usize = 10;
     let mut options = Options { pattern: None, count: COUNT, kind: None, no_values: false };

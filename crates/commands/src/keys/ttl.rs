@@ -1,4 +1,4 @@
-//! TTL, PTTL, EXPIRETIME, PEXPIRETIME, PERSIST: when a key goes, and that it stays.
+//! TTL, PTTL, EXPIRETIME, PEXPIRETIME, PERSIST: show or remove the expiry time of a key.
 
 use engine::call::{Call, Run};
 use engine::failure::Done;

@@ -153,7 +153,7 @@ fn ltrim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             txn.trim(db, &key, kept.start, len - kept.end)?;
             call.wrote();
         } else {
-            // As in Redis: told to those who watch it, and not logged.
+            // As in Redis, watches of the key break, and nothing is logged.
             txn.record_written(db, &key);
         }
         call.notify_taken(EventClass::List, txn, "ltrim", &key);

@@ -57,13 +57,14 @@ fn side(word: &[u8]) -> Result<Side, Failure> {
     }
 }
 
-/// Returns the element that an index names, which counts from the end if it is negative.
+/// Converts an index to a position; a negative one counts from the end. `None` if there is no such
+/// element.
 fn index(index: i64, len: u64) -> Option<u64> {
     let at = if index < 0 { index.checked_add_unsigned(len)? } else { index };
     u64::try_from(at).ok().filter(|&at| at < len)
 }
 
-/// Returns the elements from one index to another, both included.
+/// Returns the positions from one index to another, both included.
 fn span(start: i64, stop: i64, len: u64) -> Range<u64> {
     let place =
         |index: i64| -> i64 { if index < 0 { index.saturating_add_unsigned(len) } else { index } };

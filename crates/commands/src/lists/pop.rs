@@ -1,6 +1,6 @@
 //! LPOP, RPOP, LMPOP, and the forms that wait: BLPOP, BRPOP, BLMPOP.
 //!
-//! All are logged as the LPOP or RPOP that they came to.
+//! All are logged as the LPOP or RPOP that they amount to.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, SYNTAX};
@@ -133,12 +133,12 @@ fn lmpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Returns what happens to a list that is popped from at this side.
+/// Returns the event of a pop from this side.
 fn event(side: Side) -> &'static str {
     if side == Side::Head { "lpop" } else { "rpop" }
 }
 
-/// Pops from one list; the reply names the key. With a count it is BLMPOP's.
+/// Pops from one list; the reply names the key. With a count it is the operation of BLMPOP.
 struct Pop {
     side: Side,
     count: Option<u64>,
@@ -246,7 +246,7 @@ fn blmpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     serve_or_block(call, txn, Type::List, call.keys, operation, until)
 }
 
-/// Returns what is from the number of keys on: which side, and how many.
+/// Parses the arguments from the number of keys on: the side, and the number of elements.
 fn parse_many(call: &Call<'_>, at: usize) -> Result<(Side, u64), Failure> {
     let keys = parse_i64(call.args[at]).filter(|&keys| keys > 0);
     let keys = keys.ok_or("ERR numkeys should be greater than 0")?;

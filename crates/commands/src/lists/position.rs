@@ -32,16 +32,16 @@ pub(crate) const LPOS: CommandSpec = CommandSpec {
 
 const RANK_ZERO: &str = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list";
 
-/// What is asked for.
+/// The options of the command.
 struct Wanted {
     from: Side,
-    /// Which match is the first to be told, from 1.
+    /// The number of the first match to return, from 1.
     rank: u64,
-    /// How many are told; 0: all.
+    /// The number of matches to return; 0 for all.
     count: Option<u64>,
-    /// Whether all are told, if a number of them was asked for.
+    /// Returns all matches, whatever COUNT is.
     without_end: bool,
-    /// How many elements are compared; 0: all.
+    /// The number of elements to compare; 0 for all.
     most: u64,
 }
 
@@ -78,7 +78,7 @@ fn parse(call: &Call<'_>) -> Result<Wanted, Failure> {
                     return Err(RANK_ZERO.into());
                 }
                 wanted.from = if rank < 0 { Side::Tail } else { Side::Head };
-                // The lowest number has no positive counterpart: Redis skips nothing, and tells
+                // The lowest number has no positive counterpart: Redis skips no match, and returns
                 // all.
                 wanted.without_end = rank == i64::MIN;
                 wanted.rank = if wanted.without_end { 1 } else { rank.unsigned_abs() };
@@ -95,7 +95,7 @@ fn parse(call: &Call<'_>) -> Result<Wanted, Failure> {
     Ok(wanted)
 }
 
-/// Returns the numbers of the matches, counted from the head.
+/// Returns the positions of the matches, counted from the head.
 fn search(list: &Elements<'_>, element: &[u8], wanted: &Wanted) -> Result<Vec<u64>, Failure> {
     let len = list.len()?;
     let (mut found, mut seen, mut matches) = (Vec::new(), 0, 0);

@@ -1,5 +1,5 @@
-//! LMOVE, RPOPLPUSH: from one list to another, or round one; and the forms that wait for the
-//! source, BLMOVE and BRPOPLPUSH, which are logged as these.
+//! LMOVE and RPOPLPUSH move an element from one list to another, or within one. BLMOVE and
+//! BRPOPLPUSH also wait for the source, and are logged as the former.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure};
@@ -92,7 +92,7 @@ fn shift(
     let is_round = source.bytes() == target.bytes();
     let mut moved = Vec::new();
     if is_round && len == 1 {
-        // The key is not to go in between: its expiry time would go with it.
+        // The key must not be deleted in between, or its expiry time would be lost.
         if let Some(entry) = txn.find_mut(db, source)? {
             txn.list(&entry)?.visit(0, Side::Head, |element| {
                 moved.extend_from_slice(element);
@@ -111,12 +111,12 @@ fn shift(
     Ok(true)
 }
 
-/// One element is to go from a list that has none to another.
+/// Moves one element to another list once the source has any.
 struct Move {
     from: Side,
     target: Box<[u8]>,
     to: Side,
-    /// Whether it is BRPOPLPUSH.
+    /// True for BRPOPLPUSH.
     is_old: bool,
 }
 
@@ -147,7 +147,7 @@ impl BlockedOperation for Move {
     }
 }
 
-/// Returns what happens to a list of which an element is taken, or to which one is added.
+/// Returns the events of a pop from, and of a push to, this side.
 fn events(side: Side) -> (&'static str, &'static str) {
     match side {
         Side::Head => ("lpop", "lpush"),

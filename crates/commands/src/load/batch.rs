@@ -1,7 +1,7 @@
-//! Keys of a dump with their values, as they are in it, that are stored together.
+//! Batches of keys that are stored together, with their values as encoded in the dump.
 //!
-//! They are stored shard by shard, many of them by one commit. Another thread may be about to store
-//! its batch in the same shards: one that is locked is left for later.
+//! A batch is stored shard by shard, with many keys in one commit. Another thread may be storing
+//! its own batch in the same shards: a shard that is locked is left for later.
 
 use std::collections::VecDeque;
 use std::iter;
@@ -15,15 +15,15 @@ use crate::keys::dump::store::Parts;
 
 use super::{About, LoadedDump, Loading, Show};
 
-/// Keys of a batch that is full.
+/// The number of keys in a full batch.
 pub const KEYS: usize = 4096;
-/// Bytes of keys and values of a batch that is full.
+/// The number of bytes of keys and values in a full batch.
 pub const BYTES: usize = 1 << 20;
-/// Keys that are committed at once.
+/// The number of keys in one commit.
 pub const KEYS_AT_ONCE: usize = 128;
-/// Bytes of values that are committed at once.
+/// The number of bytes of values in one commit.
 pub const BYTES_AT_ONCE: usize = 256 << 10;
-/// How many keys before it is stored a key's place in the index is prefetched.
+/// How many keys ahead the bucket of the index is prefetched.
 const AHEAD: usize = 8;
 
 struct BatchKey {
@@ -42,12 +42,12 @@ pub(super) struct LoadBatch {
 }
 
 impl LoadBatch {
-    /// Makes a batch without keys. Numbers tell the order of batches.
+    /// Makes an empty batch. Numbers are the order of batches in the dump.
     pub(super) fn new(number: u64, framing: Framing) -> LoadBatch {
         LoadBatch { number, framing, bytes: Vec::new(), keys: Vec::new() }
     }
 
-    /// Makes an empty batch of this one.
+    /// Empties the batch and gives it a new number.
     pub(super) fn reused(mut self, number: u64) -> LoadBatch {
         self.bytes.clear();
         self.keys.clear();
@@ -58,7 +58,7 @@ impl LoadBatch {
         self.number
     }
 
-    /// Returns how many bytes it has.
+    /// Returns the number of bytes in the batch.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() + self.keys.len() * size_of::<BatchKey>()
     }
@@ -67,7 +67,7 @@ impl LoadBatch {
         self.keys.len() >= KEYS || self.bytes.len() >= BYTES
     }
 
-    /// Returns where frames are appended to.
+    /// Returns the buffer to which frames are appended.
     pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -110,8 +110,8 @@ impl LoadBatch {
         Ok(())
     }
 
-    /// Stores the first keys of a shard, which is locked, by one commit. Returns the others, so
-    /// that another thread need not wait for the shard until all are stored.
+    /// Stores the first keys of a locked shard in one commit. Returns the others, so that other
+    /// threads need not wait for the shard until all are stored.
     fn store_some<'g>(
         &self,
         load: &Loading<'_>,
@@ -145,7 +145,7 @@ impl LoadBatch {
 /// A key of a batch.
 type HashedKey<'k> = (Key<'k>, &'k BatchKey);
 
-/// Returns the numbers of keys shard by shard; those of a shard in their order.
+/// Returns the indexes of the keys, grouped by shard, in their order within a shard.
 fn by_shard(keys: &[HashedKey<'_>], shards: usize) -> Vec<u32> {
     let mut next = vec![0; shards + 1];
     keys.iter().for_each(|(key, _)| next[key.shard() + 1] += 1);

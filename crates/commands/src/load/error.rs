@@ -1,37 +1,37 @@
-//! Why a dump is not loaded, in the words that a start or DEBUG RELOAD logs.
+//! Why a dump cannot be loaded, in the words that a start or DEBUG RELOAD logs.
 
 use engine::failure::Failure;
 
-/// Why a dump is not loaded. The texts are Redis's where it has one.
+/// Why a dump cannot be loaded. The texts are Redis's if it has one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadDumpError {
     /// It ends too early.
     #[error("Short read or OOM loading DB. Unrecoverable error, aborting now. ({0})")]
     Short(rdb::Error),
-    /// It is no dump.
+    /// It is not a dump.
     #[error("Wrong signature trying to load DB from file ({0})")]
     Signature(rdb::Error),
-    /// A version that is not known.
+    /// Its version is not known.
     #[error("Can't handle RDB format version {0}")]
     Version(u16),
-    /// The checksum is that of other bytes.
+    /// The checksum does not match.
     #[error(
         "Wrong RDB checksum expected: ({expected:x}) but got ({found:x}). Aborting now. RDB CRC error"
     )]
     Checksum {
-        /// What is written.
+        /// The checksum in the file.
         expected: u64,
-        /// What the bytes have.
+        /// The checksum of its bytes.
         found: u64,
     },
     /// The data of a module.
     #[error("The RDB file contains module data I can't load: no matching module type '{0}'")]
     Module(String),
-    /// Something else that cannot be read.
+    /// Another read error.
     #[error("Internal error in RDB reading: {0}.")]
     Read(rdb::Error),
-    /// A key that comes twice.
+    /// A duplicate key.
     #[error("RDB has duplicated key '{key}' in DB {db}")]
     Duplicate {
         /// The key.
@@ -39,12 +39,12 @@ pub enum LoadDumpError {
         /// Its database.
         db: usize,
     },
-    /// A database that does not exist.
+    /// A database number that does not exist.
     #[error(
         "FATAL: Data file was created with a Redis server configured to handle more than {0} databases. Exiting"
     )]
     Database(usize),
-    /// A thread that stored a part of it ended.
+    /// A thread that stored a part of the dump has ended.
     #[error("Internal error in RDB loading: a thread ended")]
     Stopped,
     /// A value or a library that is refused.

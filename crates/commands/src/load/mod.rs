@@ -1,10 +1,10 @@
-//! Brings the data back from a dump file: every key of it, as RESTORE would store it.
+//! Loads a dump file: stores every key of it, as RESTORE would.
 //!
-//! The caller has the keyspace to itself. One thread reads the dump and computes its checksum;
-//! values stay as they are, and as many threads as the engine has read and store them, in batches.
-//! A large value is read, stored and committed in steps, so that memory is bounded but for the
-//! longest string. Whatever is wrong with the file ends the loading with an error that says where;
-//! what was stored until then is not all of the data.
+//! The caller has the keyspace to itself. One thread reads the dump and computes its checksum,
+//! without decoding values; as many threads as the engine has decode and store them, in batches. A
+//! large value is read, stored and committed in steps, so that memory is bounded except by the
+//! longest string. An error in the file ends the loading and says where it is; the data stored
+//! until then is incomplete.
 
 pub(crate) mod batch;
 mod error;
@@ -26,37 +26,37 @@ use crate::keys::dump::store::{Parts, Stopped, Store};
 use engine::Engine;
 use engine::failure::Failure;
 
-/// Keys without elements that the log names.
+/// The number of empty collections that are logged by name.
 const LOGGED: u64 = 10;
-/// Bytes of a value that goes into a batch, at most.
+/// The maximum number of bytes of a value in a batch.
 pub const LARGEST_IN_BATCH: usize = 8 << 20;
-/// Bytes of all batches, at most; one may be larger by a value.
+/// The maximum number of bytes in all batches; one may exceed it by a value.
 pub const BYTES_IN_BATCHES: usize = 32 << 20;
 
 /// How a dump is loaded.
 pub struct LoadOptions<'o> {
-    /// Whether its checksum counts (`rdbchecksum`).
+    /// Verifies the checksum (`rdbchecksum`).
     pub verifies: bool,
-    /// Whether keys that have expired are loaded: commands follow that were executed before.
+    /// Loads expired keys too: the commands that follow were executed before they expired.
     pub keeps_expired: bool,
-    /// Called periodically with what was loaded so far.
+    /// Called periodically with the progress.
     pub report: &'o mut dyn FnMut(LoadedDump),
 }
 
-/// What was loaded.
+/// Counts of what was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadedDump {
-    /// Bytes of the file.
+    /// The number of bytes of the file.
     pub bytes: u64,
-    /// Keys.
+    /// The number of keys.
     pub keys: u64,
-    /// Keys that had expired, and were left out.
+    /// The number of expired keys, which were left out.
     pub expired: u64,
-    /// Collections without elements, which were left out.
+    /// The number of empty collections, which were left out.
     pub empty: u64,
 }
 
-/// Where what is loaded goes.
+/// The destination of loaded data.
 pub(crate) trait Target {
     /// Runs a step in a transaction that has locked all shards.
     fn with(
@@ -64,7 +64,7 @@ pub(crate) trait Target {
         step: &mut dyn FnMut(&mut Txn<'_>) -> Result<(), LoadDumpError>,
     ) -> Result<(), LoadDumpError>;
 
-    /// Loads a library of functions.
+    /// Loads a function library.
     fn function(&mut self, code: &[u8]) -> Result<(), LoadDumpError>;
 }
 
@@ -143,20 +143,20 @@ fn load_library(engine: &Engine, code: &[u8]) -> Result<(), LoadDumpError> {
     }
 }
 
-/// What a dump says of a key.
+/// The metadata of a key in the dump.
 struct About {
     expires: Option<u64>,
     idle: Option<u64>,
     frequency: Option<u8>,
 }
 
-/// Who is given the parts of a value.
+/// Receives the parts of a value.
 type Show<'s> = &'s mut dyn FnMut(Part<'_>) -> Result<(), Stopped>;
 
-/// Who takes a full batch; one that is done with comes back, to be filled again.
+/// Receives a full batch; returns one that was stored, to be filled again.
 type Put<'p> = &'p mut dyn FnMut(LoadBatch) -> Result<Option<LoadBatch>, LoadDumpError>;
 
-/// What became of a key.
+/// The outcome of loading a key.
 #[derive(Clone, Copy)]
 enum Fate {
     Stored,
@@ -174,23 +174,23 @@ impl LoadedDump {
     }
 }
 
-/// A dump that is being loaded, by any number of threads.
+/// The loading of a dump, by any number of threads.
 struct Loading<'e> {
     engine: &'e Engine,
     keeps_expired: bool,
-    /// The time of all transactions.
+    /// The time of all transactions, unix ms.
     now: u64,
     keys: AtomicU64,
     expired: AtomicU64,
     empty: AtomicU64,
-    /// Keys without elements, committed or not.
+    /// Empty collections, committed or not.
     skipped: AtomicU64,
 }
 
 impl<'e> Loading<'e> {
     fn new(engine: &'e Engine, options: &LoadOptions<'_>) -> Loading<'e> {
         let keeps_expired = options.keeps_expired;
-        // What the commands after it found is to be found by them.
+        // The commands that follow must find the keys that they found before.
         let now = if keeps_expired { 0 } else { engine.clock().unix_ms() };
         let (keys, expired, empty, skipped) = Default::default();
         Loading { engine, keeps_expired, now, keys, expired, empty, skipped }
@@ -201,7 +201,7 @@ impl<'e> Loading<'e> {
         LoadedDump { bytes, keys, expired, empty: self.empty.load(Relaxed) }
     }
 
-    /// Logs that a key is left out which has no elements; the first few.
+    /// Logs that an empty collection is left out, for the first few.
     fn skip(&self, key: &[u8]) {
         if self.skipped.fetch_add(1, Relaxed) < LOGGED
             && let Some(host) = self.engine.host()
@@ -210,7 +210,7 @@ impl<'e> Loading<'e> {
         }
     }
 
-    /// Adds keys that are committed.
+    /// Adds the counts of committed keys.
     fn add(&self, loaded: &LoadedDump) {
         self.keys.fetch_add(loaded.keys, Relaxed);
         self.expired.fetch_add(loaded.expired, Relaxed);
@@ -223,7 +223,7 @@ impl<'e> Loading<'e> {
         db.ok_or(LoadDumpError::Database(config.databases()))
     }
 
-    /// Reads the dump in batches and has each stored.
+    /// Reads the dump in batches, and passes each to `put`.
     fn batches<R: BufRead>(
         &self,
         reader: &mut Reader<R>,
@@ -298,12 +298,12 @@ impl<'e> Loading<'e> {
             self.batches(reader, options, &mut |batch| match spawned {
                 0 => batch.store(self).map(|()| Some(batch)),
                 _ if queue.push(batch) => Ok(queue.spare()),
-                // The error of the batch takes the place of this one.
+                // The error of the failed batch replaces this one.
                 _ => Err(LoadDumpError::Stopped),
             })
         });
         match queue.failure() {
-            // What a batch has comes before where the reader is.
+            // An error in a batch precedes the position of the reader.
             Some(error) => Err(error),
             None => read.map(|read| self.loaded(read.bytes)),
         }
@@ -364,7 +364,7 @@ impl<'e> Loading<'e> {
     }
 }
 
-/// Expects no more keys when the load ends, in whatever way.
+/// Resets the number of expected keys when the loading ends, in any way.
 struct Expected<'k>(&'k Keyspace);
 
 impl Drop for Expected<'_> {
@@ -373,7 +373,7 @@ impl Drop for Expected<'_> {
     }
 }
 
-/// Says that no other batch comes when the reader ends, in whatever way.
+/// Closes the queue when the reader ends, in any way.
 struct Closing<'q>(&'q BatchQueue);
 
 impl Drop for Closing<'_> {
@@ -382,7 +382,7 @@ impl Drop for Closing<'_> {
     }
 }
 
-/// Says that a thread ends by a panic, unless it is forgotten.
+/// Marks the queue as abandoned when a thread panics; must be forgotten otherwise.
 struct Abandoning<'q>(&'q BatchQueue);
 
 impl Drop for Abandoning<'_> {
@@ -392,8 +392,8 @@ impl Drop for Abandoning<'_> {
 }
 
 impl About {
-    /// Says of a stored key what comes before its value. How it was used counts from the time of
-    /// day, whatever the transaction's time is.
+    /// Sets the expiry time and usage of a stored key. Usage counts from the time of day, whatever
+    /// the transaction's time is.
     fn put(
         &self,
         txn: &mut Txn<'_>,
@@ -402,7 +402,7 @@ impl About {
         time_of_day: u64,
     ) -> Result<(), LoadDumpError> {
         if let Some(at) = self.expires {
-            // A time before 1970, which has passed.
+            // Earlier times are before 1970, and have passed.
             let set = txn.set_expiry(db, key, Some(at.max(1)));
             set.map_err(|error| refused(key.bytes(), &error.into()))?;
         }
@@ -422,7 +422,7 @@ impl About {
     }
 }
 
-/// A collection without elements is left out, as in Redis.
+/// Accepts the error of an empty collection, which is left out, as in Redis.
 fn if_empty(error: rdb::Error) -> Result<(), LoadDumpError> {
     match error {
         rdb::Error::Empty { .. } => Ok(()),

@@ -1,9 +1,10 @@
-//! Batches on their way from the thread that reads a dump to those that store them.
+//! Passes batches from the thread that reads a dump to those that store them.
 //!
-//! Batches that wait, or are being stored, have a bounded number of bytes all together: the reader
-//! waits until there is space. What a thread has stored it gives back, and the reader fills it
-//! again. Of the batches that fail, the first one of the dump counts: those before it are stored
-//! all the same, and those after it dropped, so that the error does not depend on who was quicker.
+//! The batches that wait or are being stored have a bounded number of bytes in total: the reader
+//! waits until there is space. A thread returns each batch that it has stored, and the reader fills
+//! it again. If several batches fail, the first one in the dump counts: those before it are stored
+//! all the same, and those after it dropped, so that the error does not depend on which thread was
+//! quicker.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use super::batch::LoadBatch;
 use super::error::LoadDumpError;
 
-/// Batches that are stored and not yet filled again, at most.
+/// The maximum number of stored batches that are kept to be filled again.
 const SPARE: usize = 4;
 
 #[derive(Default)]
@@ -21,13 +22,13 @@ struct State {
     /// Bytes of the batches that wait or are being stored.
     bytes: usize,
     is_closed: bool,
-    /// A thread has ended by a panic.
+    /// True if a thread has ended by a panic.
     is_abandoned: bool,
     failed: Option<(u64, LoadDumpError)>,
 }
 
 impl State {
-    /// Returns true if nothing more needs to be read.
+    /// Returns true if no more batches need to be read.
     fn is_stopped(&self) -> bool {
         self.failed.is_some() || self.is_abandoned
     }
@@ -35,9 +36,9 @@ impl State {
 
 pub(super) struct BatchQueue {
     state: Mutex<State>,
-    /// That a batch waits, or that no other will come.
+    /// Signals that a batch waits, or that no other will come.
     filled: Condvar,
-    /// That there is space, or that none is needed.
+    /// Signals that there is space, or that none is needed.
     drained: Condvar,
     most_bytes: usize,
 }
@@ -56,7 +57,7 @@ impl BatchQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a batch stored, when there is space for it. Returns false if a batch failed.
+    /// Queues a batch when there is space for it. Returns false if a batch failed.
     pub(super) fn push(&self, batch: LoadBatch) -> bool {
         let is_full = |state: &mut State| {
             let is_over = state.bytes + batch.len() > self.most_bytes;
@@ -74,13 +75,13 @@ impl BatchQueue {
         true
     }
 
-    /// Says that no other batch will come.
+    /// Announces that no other batch will come.
     pub(super) fn close(&self) {
         self.state().is_closed = true;
         self.filled.notify_all();
     }
 
-    /// Returns the next batch to store, when there is one; `None` when none will come.
+    /// Waits for the next batch to store; `None` when no other will come.
     pub(super) fn pop(&self) -> Option<LoadBatch> {
         let is_idle = |state: &mut State| state.waiting.is_empty() && !state.is_closed;
         let waited = self.filled.wait_while(self.state(), is_idle);
@@ -92,7 +93,7 @@ impl BatchQueue {
         self.state().failed.as_ref().is_some_and(|(first, _)| *first < number)
     }
 
-    /// Takes a batch back that is done with.
+    /// Takes back a batch that was stored, or that failed.
     pub(super) fn give_back(&self, batch: LoadBatch, done: Result<(), LoadDumpError>) {
         let mut state = self.state();
         state.bytes -= batch.len();
@@ -108,18 +109,18 @@ impl BatchQueue {
         self.drained.notify_one();
     }
 
-    /// Returns a batch that is done with, to be filled again.
+    /// Returns a stored batch, to be filled again.
     pub(super) fn spare(&self) -> Option<LoadBatch> {
         self.state().spare.pop()
     }
 
-    /// Says that a thread ends without having given its batch back.
+    /// Records that a thread ends without having returned its batch.
     pub(super) fn abandon(&self) {
         self.state().is_abandoned = true;
         self.drained.notify_one();
     }
 
-    /// Returns why the first batch that failed did so.
+    /// Returns the error of the first batch that failed.
     pub(super) fn failure(self) -> Option<LoadDumpError> {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         state.failed.map(|(_, error)| error)

@@ -1,4 +1,4 @@
-//! PUBSUB: who listens to what.
+//! PUBSUB: shows channels and the numbers of their subscribers.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure};

@@ -1,6 +1,6 @@
-//! SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE, and their ends.
+//! SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE, and their opposites.
 //!
-//! Each name is confirmed by a message of its own. They are sent even to a client that wants no
+//! Each name is confirmed by a message of its own, which is sent even to a client that wants no
 //! replies.
 
 use engine::call::{Call, Run};
@@ -159,7 +159,7 @@ fn unsubscribe_to(call: &mut Call<'_>, kind: Kind) -> Done {
     Ok(())
 }
 
-/// Tells the client of a change of its subscriptions, and how many it has.
+/// Confirms a change of the client's subscriptions, with their number.
 fn confirm(call: &mut Call<'_>, kind: Kind, name: Option<&[u8]>) {
     let own = &call.session.subscriptions;
     let count = match kind {
@@ -176,14 +176,14 @@ fn confirm(call: &mut Call<'_>, kind: Kind, name: Option<&[u8]>) {
         write(call.out);
         return;
     }
-    // It is no reply: it goes the way of messages.
+    // This is not a reply: it is sent like a message.
     let mut message = Writer::new(call.session.protocol);
     write(&mut message);
     call.deliver(Delivery::Own(message.take()));
 }
 
-/// Puts the messages that have arrived before what is written next; inside EXEC they wait until its
-/// reply is whole.
+/// Writes the messages that have arrived before whatever is written next; inside EXEC they wait
+/// until its reply is complete.
 pub(super) fn take_messages(call: &mut Call<'_>) {
     if call.may_block && call.session.reply == ReplyMode::On {
         let after = call.session.client.take_pushes(call.out.buffer());

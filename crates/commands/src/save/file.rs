@@ -1,7 +1,7 @@
 //! The file of a dump, which several threads write.
 //!
-//! What a thread has encoded it appends under a lock: whole keys, all of one database, which is
-//! selected first unless it is already.
+//! A thread appends what it has encoded under a lock: whole keys, all of one database, which is
+//! selected first if necessary.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,7 +13,7 @@ use engine::save_options::{SaveError, SaveOptions};
 use keyspace::{DATABASES, Db, Policy};
 use rdb::FileWriter;
 
-/// The name under which a dump says where its data was served from.
+/// The auxiliary field that names the backend whose data was dumped.
 pub(super) const DUMP_BACKEND: &[u8] = b"perdura-backend";
 
 /// A dump that is being written.
@@ -66,24 +66,24 @@ impl<'d, W: Write> Dump<'d, W> {
         self.file().to.function(code)
     }
 
-    /// Counts a key; an error if the dump is not to go on.
+    /// Counts a key; returns an error if the dump must not continue.
     pub(super) fn count(&self) -> Result<(), SaveError> {
         let keys = self.keys.fetch_add(1, Relaxed) + 1;
         let goes_on = (self.options.go_on)(keys) && !self.is_given_up.load(Relaxed);
         if goes_on { Ok(()) } else { Err(SaveError::GivenUp) }
     }
 
-    /// Ends what the other threads do.
+    /// Makes the other threads stop.
     pub(super) fn give_up(&self) {
         self.is_given_up.store(true, Relaxed);
     }
 
-    /// Writes the end, and gives back what it was written to.
+    /// Writes the end, and returns the writer.
     pub(super) fn end(self) -> Result<W, SaveError> {
         Ok(self.file.into_inner().unwrap_or_else(PoisonError::into_inner).to.end()?)
     }
 
-    /// The file; a thread that panicked has it left as it is, and the dump is not used then.
+    /// Locks the file. If a thread panicked the file stays incomplete, and the dump is not used.
     fn file(&self) -> MutexGuard<'_, DumpFile<W>> {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,11 +102,11 @@ impl<'d, W: Write> Dump<'d, W> {
     }
 }
 
-/// Where a thread appends whole keys. From the first byte of a piece until it is released no other
+/// Appends whole keys for one thread. From the first byte of a piece until `release` no other
 /// thread appends.
 pub(super) struct Pieces<'w, 'd, W> {
     pub(super) dump: &'w Dump<'d, W>,
-    /// The database of all that is appended.
+    /// The database of all keys that are appended.
     pub(super) db: Db,
     file: Option<MutexGuard<'w, DumpFile<W>>>,
 }
@@ -116,7 +116,7 @@ impl<'w, 'd, W> Pieces<'w, 'd, W> {
         Pieces { dump, db: Db::default(), file: None }
     }
 
-    /// Returns true if bytes were appended since other threads could.
+    /// Returns true if this thread has appended bytes since the last release.
     pub(super) fn has_begun(&self) -> bool {
         self.file.is_some()
     }

@@ -1,4 +1,4 @@
-//! The keys that one thread writes, each with its value, which may come in parts.
+//! Writes the keys of one thread, each with its value, which may come in parts.
 
 use std::io::Write;
 
@@ -22,7 +22,7 @@ struct Open {
 pub(super) struct KeyWriter<'w, 'd, W> {
     dump: &'w Dump<'d, W>,
     encoder: Encoder<'w>,
-    /// Has no checksum: the file as a whole has one.
+    /// Computes no checksum: the file as a whole has one.
     to: FileWriter<Pieces<'w, 'd, W>>,
     open: Option<Open>,
 }
@@ -38,7 +38,7 @@ impl<'w, 'd, W: Write> KeyWriter<'w, 'd, W> {
         self.dump.policy
     }
 
-    /// Adds a key, or a part of the one before.
+    /// Adds a key, or another part of the previous one.
     pub(super) fn add(
         &mut self,
         item: Item,
@@ -59,10 +59,10 @@ impl<'w, 'd, W: Write> KeyWriter<'w, 'd, W> {
         Ok(())
     }
 
-    /// Writes the key whose value is complete now.
+    /// Writes the key, whose value is complete.
     fn close(&mut self) -> Result<(), SaveError> {
         let Some(Open { db, key, expiry, usage, value }) = self.open.take() else { return Ok(()) };
-        // Damage can leave a collection without elements, which is nothing that exists.
+        // Damage can leave an empty collection, which must not exist.
         if value.is_empty() {
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl<'w, 'd, W: Write> KeyWriter<'w, 'd, W> {
         }
         let to = &mut self.to;
         self.encoder.write(to, value, |to, kind| to.key(&key, expiry, usage, kind))?;
-        // A value of which the first bytes were handed on is in one piece.
+        // A value whose first bytes were passed on must stay in one piece.
         if to.to_mut().has_begun() {
             to.flush()?
         } else {
@@ -83,7 +83,7 @@ impl<'w, 'd, W: Write> KeyWriter<'w, 'd, W> {
         self.dump.count()
     }
 
-    /// Writes what is left.
+    /// Writes the last key and the buffered bytes.
     pub(super) fn end(mut self) -> Result<(), SaveError> {
         self.close()?;
         Ok(self.to.flush()?)
@@ -115,7 +115,7 @@ mod tests {
         Item { db: Db::default(), key: key.into(), value, expiry: None }
     }
 
-    /// A stream of more bytes than are kept in memory, and something after its entries.
+    /// A stream that exceeds the memory limit of a value, with something after its entries.
     fn large_stream() -> Content {
         let entry =
             |ms| StreamPart::Entry(StreamId { ms, seq: 0 }, vec![b"f".into(), vec![b'x'; 1000]]);

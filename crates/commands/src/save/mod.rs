@@ -1,14 +1,14 @@
-//! Writes the data, as it was at one moment, as a dump file.
+//! Writes the data, as of one moment, to a dump file.
 //!
-//! The snapshot shows a large value in parts, and neither how many there are nor when the key
-//! expires before the last one. What a dump says first must therefore wait: a value is collected in
-//! memory up to a bound, and beyond it in a file of its own (the spool), from where it is copied.
-//! So memory is bounded but for the longest string of each thread and the consumer groups of one
+//! The snapshot shows a large value in parts, and reveals their number and the key's expiry time
+//! only with the last one. A dump, however, begins with these. A value is therefore collected in
+//! memory up to a limit, and beyond it in a file of its own (the spool), from which it is copied.
+//! So memory is bounded except by the longest string of each thread and the consumer groups of one
 //! stream.
 //!
-//! It runs next to the server's work, with locks held for a bounded number of keys, and may take
-//! long: run it on a thread of its own. Each thread reads and encodes the keys of some shards
-//! ([`keys`]), and all write one file ([`file`]).
+//! It runs while the server works, with locks held for a bounded number of keys, and may take long:
+//! run it on a thread of its own. Each thread reads and encodes the keys of some shards ([`keys`]),
+//! and all write one file ([`file`]).
 
 mod file;
 mod keys;
@@ -29,7 +29,7 @@ pub use self::value::{COLLECTED_BYTES, COLLECTED_ELEMENTS};
 use engine::Engine;
 use engine::save_options::{SaveError, SaveOptions};
 
-/// Writes all data as a dump to `to`, which is returned; `at_cut` runs while nothing changes.
+/// Writes all data as a dump to `to`, and returns that; `at_cut` runs while nothing can change.
 pub fn save<W: Write + Send>(
     engine: &Engine,
     to: W,
@@ -45,7 +45,7 @@ pub fn save<W: Write + Send>(
         log.map_or(0, |log| log.end())
     };
     let (snapshot, end) = engine.keyspace().snapshot(cut).map_err(|_| SaveError::Busy)?;
-    // Nobody is to have what a power loss takes here.
+    // The dump must not contain what a power loss takes here.
     if let Some(log) = log.filter(|log| !log.is_durable(end))
         && !log.sync_to(end)
     {
@@ -55,8 +55,9 @@ pub fn save<W: Write + Send>(
     save_snapshot(engine, snapshot, to, options)
 }
 
-/// Returns false while a script runs long, which may keep a shard locked: the cut would have
-/// locked others, and whoever needs those would wait, also the threads that serve SCRIPT KILL.
+/// Returns false while a script runs long. It may keep a shard locked, while the cut holds other
+/// locks and waits; then clients that need these would wait too, and the threads that serve SCRIPT
+/// KILL.
 pub(crate) fn may_cut(engine: &Engine) -> bool {
     engine.running_scripts().is_empty()
 }
@@ -85,7 +86,7 @@ pub(crate) fn save_snapshot<W: Write + Send>(
         let mut done = work();
         for other in others {
             let also = other.join().unwrap_or_else(|panic| resume_unwind(panic));
-            // Those that were given up on the way say less.
+            // Errors of threads that were stopped by another one's say less.
             if matches!(done, Ok(()) | Err(SaveError::GivenUp)) && also.is_err() {
                 done = also;
             }
@@ -118,7 +119,7 @@ fn save_shards<W: Write>(
     }
 }
 
-/// Writes what a transaction over all shards sees as a dump. Each value is in memory as a
+/// Writes the data that a transaction over all shards sees as a dump. Each value is in memory as a
 /// whole.
 pub(crate) fn save_locked<W: Write>(
     engine: &Engine,
@@ -147,7 +148,7 @@ pub(crate) fn save_locked<W: Write>(
     dump.end()
 }
 
-/// Returns how a key was used, where the policy of eviction asks for it.
+/// Returns a key's usage, if the eviction policy needs it.
 fn usage(engine: &Engine, db: Db, key: &[u8]) -> Option<Usage> {
     let policy = engine.keyspace().eviction().policy;
     let key = engine.keyspace().key(key);
@@ -175,10 +176,10 @@ fn add_entry<W: Write>(
     keys.add(item, |_, _| Some(usage_of(policy, txn, entry)))
 }
 
-/// Longest text that a dump says of itself.
+/// The maximum length of a text in a dump's header.
 const LONGEST_TEXT: u64 = 4096;
 
-/// Returns which backend had the data that a dump was saved of, if this server saved it.
+/// Returns the backend whose data a dump contains, if this server saved it.
 pub fn saved_of(dump: impl BufRead) -> Option<Vec<u8>> {
     let mut reader = Reader::new(dump, LONGEST_TEXT).ok()?;
     while let Ok(Record::Aux(name, text)) = reader.next() {

@@ -1,7 +1,7 @@
-//! A stream: nodes of entries, then what it says of itself, then its consumer groups.
+//! A stream: nodes of entries, then its metadata, then its consumer groups.
 //!
-//! A group's pending entries come by ID; a dump has them so too, and once more by consumer. Groups
-//! are kept in memory until then, some 40 bytes for each pending entry.
+//! A group's pending entries come ordered by ID. A dump lists them by ID too, and once more by
+//! consumer. Groups are kept in memory until then, some 40 bytes for each pending entry.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -14,11 +14,11 @@ use super::value::{Body, COLLECTED_BYTES, Encoder};
 /// A stream that is not complete yet.
 pub(super) struct StreamValue {
     nodes: StreamNodes,
-    /// Nodes that are complete, and their bytes.
+    /// Complete nodes, and their bytes.
     full: Vec<(rdb::StreamId, Vec<u8>)>,
     bytes: usize,
     count: u64,
-    /// The nodes before those, where there are many.
+    /// The nodes before `full`, if there are many.
     body: Option<Body>,
     first: Option<StreamId>,
     head: Head,
@@ -145,7 +145,7 @@ impl StreamValue {
 fn write_group(writer: &mut Writer<Vec<u8>>, group: &Group) -> io::Result<()> {
     writer.string(&group.name)?;
     writer.id(id(group.last))?;
-    // A number that is not known is -1.
+    // -1 stands for an unknown number.
     writer.length(group.read.unwrap_or(u64::MAX))?;
     writer.length(group.pending.len() as u64)?;
     for (entry, delivered, count) in &group.pending {

@@ -1,7 +1,7 @@
-//! From the parts of a value that a snapshot shows to the bytes that a dump has for it.
+//! Encodes the parts of a value that a snapshot shows for a dump.
 //!
-//! The encoding is that which redis-server 7.0 would choose for the value at the limits that are
-//! set; a value that came in many parts has the form for large ones.
+//! The encoding is the one that redis-server 7.0 would choose for the value under the configured
+//! limits; a value that came in many parts gets the encoding for large ones.
 
 use std::io::{self, Seek, SeekFrom, Write};
 use std::sync::Mutex;
@@ -13,9 +13,9 @@ use rdb::{FileWriter, Kind, ListLimit, ListNodes, ListpackBuilder, Writer};
 
 use super::stream::StreamValue;
 
-/// Bytes of a value that are collected before it is taken for large.
+/// The number of bytes from which a value counts as large.
 pub const COLLECTED_BYTES: usize = 1 << 20;
-/// Elements of a value that are.
+/// The number of elements from which a value counts as large.
 pub const COLLECTED_ELEMENTS: usize = 4096;
 
 /// A value that is not complete yet.
@@ -38,7 +38,7 @@ impl Value {
     }
 }
 
-/// Makes bytes of values.
+/// Encodes values.
 pub(super) struct Encoder<'d> {
     pub(super) config: &'d Config,
     options: &'d SaveOptions<'d>,
@@ -64,7 +64,7 @@ impl<'d> Encoder<'d> {
         (self.options.spool)()
     }
 
-    /// Makes a place for a part of a value that is large.
+    /// Makes a buffer for a part of a large value.
     pub(super) fn body(&self) -> Body {
         Body { writer: Writer::new(Vec::new(), self.options.compresses), spool: None }
     }
@@ -118,7 +118,7 @@ impl<'d> Encoder<'d> {
         Ok(())
     }
 
-    /// Writes a complete value, after `begin` has written its key with this type.
+    /// Writes a complete value; `begin` writes its key with the value's type first.
     pub(super) fn write<W: Write>(
         &self,
         file: &mut FileWriter<W>,
@@ -207,7 +207,7 @@ impl<'d> Encoder<'d> {
         }
         begin(file, Kind::SortedSet)?;
         file.value().length(pairs.len() as u64)?;
-        // As Redis does: what is loaded is then always put before what is there.
+        // As Redis does: each loaded member is then inserted before those already there.
         pairs.iter().rev().try_for_each(|[score, member]| scored(file.value(), score, member))
     }
 
@@ -222,7 +222,7 @@ impl<'d> Encoder<'d> {
         ListLimit::new(self.config.list_node())
     }
 
-    /// Returns the members of a set as sorted integers, where all are, and are not too many.
+    /// Returns the members of a set as sorted integers, if all are integers, and not too many.
     fn ints(&self, members: &[Vec<u8>]) -> Option<Vec<i64>> {
         if members.len() > self.config.set_limits().entries {
             return None;
@@ -238,8 +238,8 @@ fn is_large(elements: usize, bytes: usize) -> bool {
     elements > COLLECTED_ELEMENTS || bytes > COLLECTED_BYTES
 }
 
-/// Returns true if pairs are within the limits of the listpack encoding; `counts` says of which
-/// places the length matters.
+/// Returns true if pairs are within the limits of the listpack encoding; `counts` says at which
+/// positions the length matters.
 fn is_small(limits: Limits, pairs: &[Vec<u8>], counts: impl Fn(usize) -> bool) -> bool {
     let short = |(at, one): (usize, &Vec<u8>)| one.len() <= limits.value || !counts(at);
     pairs.len() / 2 <= limits.entries && pairs.iter().enumerate().all(short)
@@ -260,7 +260,7 @@ fn scored(writer: &mut Writer<Vec<u8>>, score: &[u8], member: &[u8]) -> io::Resu
     writer.double(read_score(score)?)
 }
 
-/// Writes fields with times, which count from the earliest of them.
+/// Writes fields with TTLs, which are relative to the earliest of them.
 fn timed(writer: &mut Writer<Vec<u8>>, fields: &[TimedField]) -> io::Result<()> {
     let earliest = fields.iter().filter_map(|one| one.time).min().unwrap_or(1);
     writer.millis(earliest)?;
@@ -274,7 +274,7 @@ fn timed_field(writer: &mut Writer<Vec<u8>>, earliest: u64, one: &TimedField) ->
     writer.string(&one.value)
 }
 
-/// A collection that is not kept in memory.
+/// A collection that is not kept in memory as a whole.
 pub(super) struct Large {
     what: Type,
     kind: Kind,
@@ -284,8 +284,7 @@ pub(super) struct Large {
 }
 
 impl Large {
-    /// What the expiry times of its fields count from: the earliest is not known when the first is
-    /// written.
+    /// The base of the fields' expiry times: the earliest is not known when the first is written.
     const EARLIEST: u64 = 1;
 
     fn new(encoder: &Encoder<'_>, what: Type) -> Large {
@@ -357,14 +356,14 @@ impl Large {
     }
 }
 
-/// Bytes of a value: the first ones in a file, if they are many, the others in memory.
+/// Bytes of a value: the first ones in a file, if there are many, the others in memory.
 pub(super) struct Body {
     pub(super) writer: Writer<Vec<u8>>,
     spool: Option<Box<dyn Spool>>,
 }
 
 impl Body {
-    /// Puts what is in memory into the file, if it is much.
+    /// Moves the bytes in memory to the file, if there are many.
     pub(super) fn spill(&mut self, encoder: &Encoder<'_>) -> io::Result<()> {
         let bytes = self.writer.inner_mut();
         if bytes.len() < COLLECTED_BYTES {

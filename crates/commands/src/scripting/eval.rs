@@ -1,4 +1,4 @@
-//! EVAL, EVALSHA, and those that only read.
+//! EVAL, EVALSHA, and their read-only forms.
 
 use std::sync::Arc;
 
@@ -99,19 +99,19 @@ static SCRIPT_BY_SHA: ScriptCommand = ScriptCommand {
     keep: keep_script,
 };
 
-/// Returns the text of the script that a call names by its SHA-1.
+/// Returns the text of the script with the given SHA-1.
 fn script_text(engine: &Engine, args: &[&[u8]]) -> Option<Arc<[u8]>> {
     let sha = str::from_utf8(args.get(1)?).ok()?;
     engine.scripts().text(&sha.to_ascii_lowercase())
 }
 
-/// Compiles a script for this thread, so that it is found whatever becomes of the cache.
+/// Compiles a script for this thread, so that it is found even if the cache drops it.
 fn keep_script(engine: &Engine, text: &[u8]) {
-    // Where that fails, the command that runs it says so.
+    // If this fails, the command that runs the script reports it.
     let _ = interpreter::with(engine, |interpreter| interpreter.keep(text));
 }
 
-/// How the script of a command is found.
+/// Finds the script of a command.
 type FindScript = fn(&mut ThreadInterpreter, &Call<'_>) -> Result<Script, Failure>;
 
 fn eval(call: &mut Call<'_>) -> Done {
@@ -132,7 +132,7 @@ fn evalsha_within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     execute(call, by_sha, |call, program| run::within(call, txn, program))
 }
 
-/// Refuses what can be no SHA-1 before the other arguments are looked at, as in Redis.
+/// Refuses an argument that cannot be a SHA-1 before the others are checked, as in Redis.
 fn check_sha(call: &Call<'_>) -> Done {
     if call.args[1].len() == 40 { Ok(()) } else { Err(NO_SCRIPT.into()) }
 }
@@ -163,7 +163,7 @@ fn execute(
     })
 }
 
-/// Divides the arguments after the script into keys and others.
+/// Divides the arguments after the script into keys and other arguments.
 pub(super) fn invocation<'a>(call: &Call<'a>) -> Result<Invocation<'a>, Failure> {
     let keys = resp::number::parse_i64(call.args[2]).ok_or(NOT_INTEGER)?;
     let keys = usize::try_from(keys).map_err(|_| "ERR Number of keys can't be negative")?;

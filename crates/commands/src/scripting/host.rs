@@ -1,13 +1,13 @@
-//! What a script calls: commands, executed in the script's transaction.
+//! Executes the commands that a script calls, in the script's transaction.
 //!
-//! Each command is one step of the transaction: where it fails, its own changes are undone, and the
+//! Each command is one step of the transaction: if it fails its own changes are undone, and the
 //! script decides what follows. Its reply goes into a buffer of its own, from which the script gets
 //! it.
 //!
-//! A script may name keys that it has not declared. Their shard is locked if nobody else has it;
-//! who waited for it here, with others locked, could wait forever. Where that fails, and where the
-//! heap has no free memory, the script is halted: it gets nothing but errors from then on, what it
-//! did is discarded, and it is run again by whoever runs it.
+//! A script may name keys that it has not declared. Their shard is locked if nobody else has it; a
+//! script that waited for it, with others locked, could wait forever. If that fails, or the heap
+//! has no free memory, the script is halted: from then on it gets only errors, its changes are
+//! discarded, and the caller runs it again.
 
 use std::sync::Arc;
 
@@ -32,30 +32,30 @@ const UNKNOWN: &str = "ERR Unknown Redis command called from script";
 const WRONG_ARITY: &str = "ERR Wrong number of args calling Redis command from script";
 const NOT_FROM_SCRIPT: &str = "ERR This Redis command is not allowed from script";
 const READ_ONLY: &str = "ERR Write commands are not allowed from read-only scripts.";
-/// What a script gets that was halted; nobody else sees it.
+/// The error that a halted script gets; nobody else sees it.
 const HALTED: &str = "ERR the script was halted";
 
-/// Bytes of lines for the log that are kept until a run counts. Of a run that does not, and says
-/// more, some lines are written twice.
+/// The maximum number of bytes of log lines that are kept until a run counts. If a run writes more
+/// and does not count, some lines are written twice.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// Declared keys that are compared with those of each command.
+/// The number of declared keys up to which each command's keys are compared with them.
 const FEW_KEYS: usize = 4;
 
-/// Why a script was ended, and what it did is discarded.
+/// Why a script was ended, and its changes discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
     /// It needs a shard that somebody else has locked.
     NotLocked,
     /// A command found no free memory in the heap.
     Full,
-    /// It takes long: it is to be run again on a thread of its own.
+    /// It takes long: it must run again on a thread of its own.
     TooLong(LongSince),
-    /// SCRIPT KILL, or a shutdown: it is not to be run again.
+    /// SCRIPT KILL, or a shutdown: it must not run again.
     Killed,
 }
 
-/// The world of one run of a script.
+/// The host of one run of a script.
 pub(super) struct ScriptHost<'h, 'c, 'k> {
     call: &'h mut Call<'c>,
     txn: &'h mut Txn<'k>,
@@ -66,20 +66,20 @@ pub(super) struct ScriptHost<'h, 'c, 'k> {
     /// The name of the last command, as the script wrote it, and the command.
     last: Option<(SmallVec<[u8; 16]>, &'c Command)>,
     has_written: bool,
-    /// Of its commands that are not counted yet.
+    /// The times of commands that are not counted yet.
     times: Times,
-    /// When it was looked at first how long the script takes, unix ns.
+    /// When the script's running time was first checked, unix ns.
     started_ns: Option<u64>,
-    /// It can be run again on a thread of its own.
+    /// The script can be run again on a thread of its own.
     may_move: bool,
-    /// How others know of it, if it runs long.
+    /// The script's entry in the list of running scripts, if it runs long.
     running: Option<Arc<RunningScript>>,
-    /// It was listed here, while it runs on its connection's thread.
+    /// This host listed it, since it runs on its connection's thread.
     is_listed: bool,
-    /// A command was executed that changes whole databases.
+    /// The script executed a command that changes whole databases.
     pub(super) changed_databases: bool,
     pub(super) halt: Option<Halt>,
-    /// Lines for the server's log, written when the run counts, or when they are many.
+    /// Lines for the server's log, written when the run counts, or when there are many.
     pub(super) lines: Vec<(LogLevel, Vec<u8>)>,
     line_bytes: usize,
 }
@@ -117,7 +117,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         }
     }
 
-    /// Checks what must hold before a command is executed.
+    /// Checks the preconditions of a command.
     fn admit(&self, command: &Command, args: &[&[u8]]) -> Done {
         let spec = command.spec;
         if !spec.accepts(args.len()) {
@@ -129,7 +129,8 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         }
         self.call.engine.permissions().check_called(self.call.session, command, args)?;
         let Rights { may_write, .. } = self.rights;
-        // What may be propagated counts as a write here, as it does while clients are paused.
+        // A command that may be propagated counts as a write here, as it does while clients are
+        // paused.
         if spec.has(WRITE | MAY_REPLICATE) && !may_write {
             return Err(READ_ONLY.into());
         }
@@ -142,7 +143,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         Ok(())
     }
 
-    /// Locks what a command needs. Returns false if somebody else has it.
+    /// Locks the shards that a command needs. Returns false if another client has one of them.
     fn lock(&mut self, step: &Step<'_>) -> bool {
         if step.needs_all() {
             return self.txn.covers_all();
@@ -159,7 +160,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         is_locked
     }
 
-    /// Lists a script that takes long on its connection's thread, where nobody else can run it.
+    /// Lists a script that takes long on its connection's thread, since no other thread can run it.
     #[cold]
     fn list(&mut self, since: LongSince) {
         let running = Arc::new(RunningScript::new(since));
@@ -173,7 +174,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         self.is_listed = true;
     }
 
-    /// Returns the command that is named. Scripts call the same one again and again.
+    /// Finds a command by name. Scripts call the same one again and again.
     fn find(&mut self, arguments: &[&[u8]]) -> Option<&'c Command> {
         if let Some((name, command)) = &self.last
             && is_same(name, arguments[0])
@@ -188,7 +189,8 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         Some(command)
     }
 
-    /// Hashes the keys of a command, those excepted that the script declares: that was done before.
+    /// Hashes the keys of a command, except those that the script declares, which were hashed
+    /// before.
     fn keys_of<'a>(&self, command: &Command, arguments: &'a [&'a [u8]], keys: &mut Keys<'a>)
     where
         'c: 'a,
@@ -208,7 +210,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         }
     }
 
-    /// Executes a command if it may be. Its reply, which may be an error, goes to `out`.
+    /// Executes a command if it is allowed. Its reply, which may be an error, goes to `out`.
     fn try_execute(&mut self, arguments: &[&[u8]], out: &mut Writer) -> Done {
         let engine = self.call.engine;
         let command = self.find(arguments).ok_or(UNKNOWN)?;
@@ -239,7 +241,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         Ok(())
     }
 
-    /// Returns since when the script runs.
+    /// Returns the script's kind and start time.
     fn since(&mut self, now_ns: u64) -> LongSince {
         LongSince { kind: self.rights.kind, started_ns: *self.started_ns.get_or_insert(now_ns) }
     }
@@ -284,8 +286,8 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
     }
 }
 
-/// Returns true if DEBUG SET-DISABLE-DENY-SCRIPTS lets a script call it: if it can be a part of an
-/// EXEC, and is no script.
+/// Returns true if DEBUG SET-DISABLE-DENY-SCRIPTS lets a script call the command: it can be part of
+/// an EXEC, and is not a script.
 fn may_be_allowed(spec: &CommandSpec) -> bool {
     !spec.has(NO_MULTI) && !spec.is(IMMEDIATE) && !matches!(spec.run, Run::Script(..))
 }
@@ -296,7 +298,8 @@ impl script::Host for ScriptHost<'_, '_, '_> {
         let mut out = Writer::append_to(std::mem::take(reply), protocol);
         let done = self.try_execute(arguments, &mut out);
         if let Err(failure) = &done {
-            // A command that is executed counts its own error; what is run again is not counted.
+            // An executed command counts its own error; errors of a run that is repeated do not
+            // count.
             if self.halt.is_none() {
                 self.call.engine.stats().error(failure.code());
             }
@@ -329,7 +332,7 @@ impl script::Host for ScriptHost<'_, '_, '_> {
     }
 
     fn random_seed(&mut self) -> Option<u32> {
-        // A second run gets the same, since it begins with the same state of the session.
+        // A second run gets the same value, since it begins with the same state of the session.
         Some(self.call.session.random.u32(..))
     }
 
@@ -363,8 +366,8 @@ impl Drop for ScriptHost<'_, '_, '_> {
     fn drop(&mut self) {
         self.times.count(self.call.engine, self.call.session);
         let Some(running) = self.running.take() else { return };
-        // Whoever waits for one of its shards waits for a commit from here on. Were it to run
-        // again, it would find its own locks in the way.
+        // Clients that wait for one of its shards wait for a commit from here on. A script that ran
+        // again would find its own locks in the way.
         running.set_locked(std::iter::empty());
         if self.is_listed {
             self.call.engine.running_scripts().leave(&running);

@@ -8,23 +8,23 @@ use engine::scripts::cache::Origin;
 use engine::scripts::interpreter_memory::InterpreterSize;
 use script::{Host, Interpreter, Invocation, Outcome, Script, ScriptError};
 
-/// Bytes that the interpreter of a thread may use: a script that needs more ends with an error.
+/// The maximum memory of a thread's interpreter, in bytes: a script that needs more fails.
 const MEMORY_LIMIT: usize = 512 << 20;
 
 thread_local! {
     static IDLE: Cell<Option<Box<ThreadInterpreter>>> = const { Cell::new(None) };
 }
 
-/// An interpreter, and what its scripts are from.
+/// An interpreter, and the origin of its scripts.
 pub(super) struct ThreadInterpreter {
     interpreter: Interpreter,
-    /// The engine that it serves, and the generation of that engine's scripts.
+    /// The ID of the engine that it serves, and the generation of that engine's scripts.
     serves: (u64, u64),
     size: InterpreterSize,
 }
 
-/// Passes the interpreter of this thread to `f`; it is made where there is none yet. What panics
-/// loses it, since nobody knows what state it is in.
+/// Passes the interpreter of this thread to `f`; makes one if there is none yet. A panic loses it,
+/// since its state is unknown then.
 pub(super) fn with<R>(
     engine: &Engine,
     f: impl FnOnce(&mut ThreadInterpreter) -> Result<R, Failure>,
@@ -36,9 +36,8 @@ pub(super) fn with<R>(
     done
 }
 
-/// Frees what this thread's interpreter compiled before a SCRIPT FLUSH, on whichever thread that
-/// was. Each thread that serves connections calls it periodically; a script that runs here does it
-/// as well.
+/// Frees the scripts that this thread's interpreter compiled before a SCRIPT FLUSH on any thread.
+/// Each thread that serves connections calls it periodically; running a script has the same effect.
 pub fn free_flushed_scripts(engine: &Engine) {
     if let Some(mut idle) = IDLE.take() {
         if idle.serves.0 == engine.id() {
@@ -65,8 +64,7 @@ fn refused(error: ScriptError) -> Failure {
 }
 
 impl ThreadInterpreter {
-    /// Forgets the scripts of another generation, and frees their memory and what compiling them
-    /// left.
+    /// Forgets the scripts of another generation, and frees their memory, the compiler's included.
     #[inline]
     fn forget_flushed(&mut self, generation: u64) {
         if self.serves.1 != generation {
@@ -76,7 +74,7 @@ impl ThreadInterpreter {
         }
     }
 
-    /// Returns the script with this text: compiled now, if it was not before.
+    /// Returns the script with this text, compiled if necessary.
     pub(super) fn load(
         &mut self,
         engine: &Engine,
@@ -108,7 +106,7 @@ impl ThreadInterpreter {
         self.interpreter.load(&text).ok()
     }
 
-    /// Compiles a script for this thread, so that it is found whatever becomes of the cache.
+    /// Compiles a script for this thread, so that it is found even if the cache drops it.
     pub(super) fn keep(&mut self, text: &[u8]) -> Result<(), Failure> {
         self.interpreter.load(text).map(drop).map_err(refused)
     }

@@ -1,14 +1,14 @@
-//! Lua scripts: EVAL and its kin, and SCRIPT.
+//! Lua scripts: EVAL and its variants, and SCRIPT.
 //!
-//! - [`eval`]: the commands, which find the script and what it may do.
+//! - [`eval`]: the commands, which find the script and determine its rights.
 //! - [`run`]: a script as one unit of work. It locks the shards of the keys that the command
-//!   declares, and what the script changes is committed once, at its end.
-//! - [`host`]: what a script calls: commands, in the script's transaction.
+//!   declares, and commits the script's changes once, at its end.
+//! - [`host`]: executes the commands that a script calls, in the script's transaction.
 //! - [`interpreter`]: the thread's Lua interpreter. The texts that all threads share are in
 //!   `engine::scripts`.
-//! - [`reply`]: replies of commands as scripts see them, and back.
+//! - [`reply`]: converts a script's result to a reply.
 //! - [`script`]: SCRIPT, for the cache of scripts.
-//! - [`times`]: how long the commands of a script take.
+//! - [`times`]: measures how long the commands of a script take.
 
 mod eval;
 mod host;
@@ -28,11 +28,11 @@ use engine::spec::CommandSpec;
 pub(crate) const COMMANDS: &[&CommandSpec] =
     &[&eval::EVAL, &eval::EVAL_RO, &eval::EVALSHA, &eval::EVALSHA_RO, &script::CONTAINER];
 
-/// Nanoseconds that a script may take on its connection's thread, which meanwhile serves nobody
-/// else. One that takes longer is rolled back and run again by another thread.
+/// Nanoseconds that a script may take on its connection's thread, which serves no other client
+/// meanwhile. One that takes longer is rolled back and run again by another thread.
 const MOVED_AFTER: u64 = 2_000_000;
 
-/// Returns after how many nanoseconds a script is moved to another thread.
+/// Returns the number of nanoseconds after which a script is moved to another thread.
 fn script_moved_after(engine: &Engine) -> u64 {
     MOVED_AFTER.min(engine.config().busy_reply_threshold_ns())
 }

@@ -1,9 +1,9 @@
-//! Results of scripts as replies.
+//! Converts results of scripts to replies.
 
 use resp::Writer;
 use script::Reply;
 
-/// Writes what a script returned.
+/// Writes the result of a script.
 pub(super) fn write(reply: &Reply, out: &mut Writer) {
     match reply {
         Reply::Nil => out.null(),
@@ -37,14 +37,14 @@ pub(super) fn write(reply: &Reply, out: &mut Writer) {
     }
 }
 
-/// Returns the text of an error as it is sent: without ends of lines after it; others are spaces.
+/// Returns the text of an error as it is sent: without line ends after it; others become spaces.
 pub(super) fn error_line(text: &[u8]) -> Vec<u8> {
     let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let end = text.iter().rposition(|byte| !is_end(byte)).map_or(0, |last| last + 1);
     one_line(&text[..end])
 }
 
-/// Returns a script may put line ends where the protocol has none.
+/// Replaces line ends by spaces: a status must be one line.
 fn one_line(text: &[u8]) -> Vec<u8> {
     text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
 }

@@ -1,12 +1,12 @@
 //! A script as one unit of work.
 //!
-//! The shards of the declared keys are locked, the script runs, and what it changed is committed
-//! once: after a crash all of it is there or nothing. As in Redis, an error of the script keeps
-//! what its commands changed before it.
+//! The shards of the declared keys are locked, the script runs, and its changes are committed once:
+//! after a crash all of them are there or none. As in Redis, if a script fails, the changes of its
+//! earlier commands stay.
 //!
 //! A script that needs a shard which it could not lock is rolled back and run again with all shards
-//! locked, at the same time and with the same random numbers; nothing of the first run has been
-//! seen by anybody. That is remembered, so that it happens once to a script.
+//! locked, at the same time and with the same random numbers; nobody has seen anything of the first
+//! run. This is remembered, so that it happens once to a script.
 
 use engine::Engine;
 use engine::call::Call;
@@ -31,28 +31,28 @@ const OVER_LIMIT: &str =
 pub(crate) struct Program<'p> {
     /// The SHA-1 of the script, or the name of the function.
     pub(crate) name: &'p str,
-    /// What it declares about itself; `None` if it declares nothing: then each of its commands is
+    /// The flags that it declares; `None` if it declares none: then each of its commands is
     /// checked.
     pub(crate) flags: Option<Flags>,
-    /// Which command ends it.
+    /// The kind, which decides the command that kills it.
     pub(crate) kind: ScriptKind,
     /// Runs it.
     pub(crate) run: &'p mut dyn FnMut(&mut dyn Host) -> Outcome,
 }
 
-/// What a script may do.
+/// The rights of a script.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rights {
     pub(super) kind: ScriptKind,
     pub(super) may_write: bool,
-    /// Each of its writes is refused while the store takes none; else the script was.
+    /// Each of its writes is refused while the store takes none; otherwise the script itself was.
     pub(super) checks_each: bool,
-    /// Its commands that take memory are refused.
+    /// Commands that need memory are refused.
     pub(super) is_over_limit: bool,
 }
 
 impl Rights {
-    /// Finds out what a script may do, or why it may not run. With `is_inner`, all shards are
+    /// Determines the rights of a script, or why it may not run. With `is_inner`, all shards are
     /// locked already and nothing can be evicted.
     fn of(call: &Call<'_>, program: &Program<'_>, is_inner: bool) -> Result<Rights, Failure> {
         let Program { flags, kind, .. } = *program;
@@ -67,7 +67,7 @@ impl Rights {
         };
         let writes = !flags.contains(Flags::NO_WRITES);
         let needs_memory = writes && !flags.contains(Flags::ALLOW_OOM);
-        // To Redis the flags are those of the command, which it looks at before the script.
+        // Redis treats the flags as those of the command, which it checks before the script.
         if needs_memory && is_over_limit && !is_inner {
             return Err(OOM.into());
         }
@@ -148,7 +148,7 @@ pub(crate) fn within(call: &mut Call<'_>, txn: &mut Txn<'_>, program: &mut Progr
     })
 }
 
-/// What a second run begins with.
+/// The state from which a second run starts.
 struct Start {
     mark: Mark,
     random: fastrand::Rng,
@@ -186,7 +186,7 @@ fn execute(
     let (halt, lines) = (host.halt, std::mem::take(&mut host.lines));
     let changed_databases = host.changed_databases;
     drop(host);
-    // A script selects a database for itself only.
+    // A script selects a database only for itself.
     call.session.select(db);
     if let Some(halt) = halt {
         return Err((halt, failure_of(halt, &outcome.reply)));
@@ -205,7 +205,7 @@ fn execute(
     Ok(())
 }
 
-/// Counts the errors that a reply has as elements, as Redis does when it writes them.
+/// Counts the errors within an array reply, as Redis does when it writes them.
 fn count_errors_within(engine: &Engine, reply: &Reply) {
     let count = |element: &Reply| match element {
         Reply::Error { is_counted: true, .. } => {}
@@ -221,7 +221,7 @@ fn count_errors_within(engine: &Engine, reply: &Reply) {
     }
 }
 
-/// Returns the error of a script that was ended, for whoever does not run it again.
+/// Returns the error of an ended script, for a caller that does not run it again.
 fn failure_of(halt: Halt, reply: &Reply) -> Failure {
     match (halt, reply) {
         (Halt::Full, _) => keyspace::Error::Full.into(),
@@ -230,7 +230,7 @@ fn failure_of(halt: Halt, reply: &Reply) -> Failure {
     }
 }
 
-/// Writes what a script says into the server's log, from the default level on.
+/// Writes a script's log line to the server's log, from level notice on.
 pub(super) fn log_line(engine: &Engine, level: LogLevel, text: &[u8]) {
     if level >= LogLevel::Notice
         && let Some(host) = engine.host()

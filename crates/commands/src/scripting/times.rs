@@ -1,8 +1,8 @@
-//! How long the commands of a script take.
+//! Measures how long the commands of a script take.
 //!
-//! To look at the clock takes as long as a quick command. Quick commands of one name that follow
-//! each other therefore share their time, as those of a pipeline do. All are observed one by one if
-//! somebody wants to see each.
+//! Reading the clock takes as long as a quick command. Consecutive quick commands of one name
+//! therefore share their time equally, as those of a pipeline do. Each is measured by itself if
+//! somebody wants to see every command.
 
 use engine::Engine;
 use engine::call::Call;
@@ -11,13 +11,13 @@ use engine::observe::hooks;
 use engine::session::Session;
 use engine::table::Command;
 
-/// Commands that share their time, at most.
+/// The maximum number of commands that share their time.
 const MOST: u64 = 16;
 
-/// Bytes of the words of a quick command, at most.
+/// The maximum number of bytes in the arguments of a quick command.
 const MOST_BYTES: usize = 4096;
 
-/// Commands of one name that were executed and not counted.
+/// Commands of one name that were executed and not yet counted.
 #[derive(Default)]
 pub(super) struct Times {
     id: usize,
@@ -27,7 +27,7 @@ pub(super) struct Times {
     waited_ns: u64,
 }
 
-/// Returns true if a command may share the time of others.
+/// Returns true if a command may share its time with others.
 #[inline]
 pub(super) fn may_share(engine: &Engine, session: &Session, step: &Step<'_>) -> bool {
     let is_short = step.args.iter().map(|word| word.len()).sum::<usize>() <= MOST_BYTES;
@@ -36,14 +36,14 @@ pub(super) fn may_share(engine: &Engine, session: &Session, step: &Step<'_>) -> 
 }
 
 impl Times {
-    /// Returns true if there are commands of this name.
+    /// Returns true if the uncounted commands have this name.
     #[inline]
     pub(super) fn is_of(&self, command: &Command) -> bool {
         self.calls > 0 && self.id == command.id
     }
 
-    /// Adds a command that was executed: the first of its name, which began at `started_ns`, or
-    /// another one.
+    /// Adds an executed command: the first of its name, which began at `started_ns`, or another
+    /// one.
     #[inline]
     pub(super) fn add(&mut self, call: &mut Call<'_>, started_ns: Option<u64>, has_failed: bool) {
         let (engine, id) = (call.engine, call.command.id);
@@ -62,7 +62,7 @@ impl Times {
         }
     }
 
-    /// Counts the commands, and returns how long each took, if there are any.
+    /// Counts the commands, and returns the time of each, if there are any.
     pub(super) fn count(&mut self, engine: &Engine, session: &mut Session) -> Option<u64> {
         let calls = std::mem::take(&mut self.calls);
         if calls == 0 {

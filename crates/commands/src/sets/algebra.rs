@@ -1,11 +1,11 @@
-//! SINTER, SUNION, SDIFF: what several sets have in common, together, or apart; shown, counted, or
-//! stored.
+//! SINTER, SUNION, SDIFF: the intersection, union and difference of several sets; shown, counted,
+//! or stored.
 //!
-//! An intersection goes through the smallest set and asks the others. A difference takes Redis's
-//! choice of two ways: ask all others for each member of the first, or read the members of all
-//! others and ask these; whichever looks at fewer. So does a union that is shown; one that is
-//! stored leaves it to the set that it fills. All keys are locked at once, so that the answer is
-//! that of one moment.
+//! An intersection reads the smallest set and looks its members up in the others. A difference has
+//! two methods, as in Redis: look up each member of the first set in the others, or remove the
+//! members of all others from the first; it uses the one that visits fewer members. So does a union
+//! that is shown; one that is stored leaves it to the set that it fills. All keys are locked at
+//! once, so that the answer shows one moment.
 
 use std::collections::HashSet;
 
@@ -93,7 +93,7 @@ fn sintercard(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Returns the limit of a SINTERCARD whose words make sense.
+/// Parses the arguments of SINTERCARD, and returns its limit.
 fn parse_card(call: &Call<'_>) -> Result<usize, Failure> {
     let keys = resp::number::parse_i64(call.args[1]).filter(|keys| *keys >= 1);
     let keys = keys.ok_or("ERR numkeys should be greater than 0")? as usize;
@@ -198,15 +198,15 @@ fn sdiffstore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     store(call, txn, &members)
 }
 
-/// Returns the sets at these keys, in their order; `None` where there is no key.
+/// Returns the sets at these keys, in order; `None` for a missing key.
 fn sets<'t>(
     call: &Call<'_>,
     txn: &'t mut Txn<'_>,
     keys: &[Key<'_>],
 ) -> Result<Vec<Option<Members<'t>>>, Failure> {
     if call.command.spec.has(WRITE) {
-        // A set that has expired is deleted first, so that a replay, for which nothing expires,
-        // reads the same.
+        // An expired set is deleted first, so that a replay, for which nothing expires, reads the
+        // same.
         for key in keys {
             txn.find_mut(call.db(), key)?;
         }
@@ -214,7 +214,7 @@ fn sets<'t>(
     let mut found = Vec::with_capacity(keys.len());
     for key in keys {
         let entry = txn.find(call.db(), key);
-        // Those after it are not looked for.
+        // A wrong type ends the search: the keys after it are not looked up.
         entry.as_ref().map(|entry| txn.members(entry, Type::Set)).transpose()?;
         found.push(entry);
     }
@@ -226,7 +226,7 @@ fn sets<'t>(
     read.collect()
 }
 
-/// Adds to `kept` what of these members each of the other sets has, or has not.
+/// Adds the members that each of the other sets has (or that none has) to `kept`.
 fn filter(
     members: &Gathered,
     others: &[&Members<'_>],
@@ -248,7 +248,7 @@ fn filter(
     Ok(())
 }
 
-/// Members of all sets, at most this many.
+/// Returns the members of all sets, at most this many.
 fn intersect(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
@@ -271,7 +271,7 @@ fn intersect(
     Ok(common)
 }
 
-/// Members of any set; of several sets some may be there more than once.
+/// Returns the members of any set; with several sets, some may be there more than once.
 fn gather(call: &Call<'_>, txn: &mut Txn<'_>, keys: &[Key<'_>]) -> Result<Gathered, Failure> {
     let mut all = Gathered::default();
     for set in sets(call, txn, keys)?.into_iter().flatten() {
@@ -280,8 +280,8 @@ fn gather(call: &Call<'_>, txn: &mut Txn<'_>, keys: &[Key<'_>]) -> Result<Gather
     Ok(all)
 }
 
-/// Members of any set, each once: of each set those that none before it has, where these are soon
-/// asked; else what is new in a table of all.
+/// Returns the members of any set, each once. If few lookups suffice, adds the members of each set
+/// that no earlier set has; otherwise collects all in a hash table.
 fn unite(call: &Call<'_>, txn: &mut Txn<'_>, keys: &[Key<'_>]) -> Result<Gathered, Failure> {
     let sets: Vec<Members<'_>> = sets(call, txn, keys)?.into_iter().flatten().collect();
     let all: u64 = sets.iter().map(Members::len).sum();
@@ -302,7 +302,7 @@ fn unite(call: &Call<'_>, txn: &mut Txn<'_>, keys: &[Key<'_>]) -> Result<Gathere
     Ok(in_order(call, members))
 }
 
-/// Members of the first set that no other has.
+/// Returns the members of the first set that no other has.
 fn subtract(call: &Call<'_>, txn: &mut Txn<'_>, keys: &[Key<'_>]) -> Result<Gathered, Failure> {
     let sets = sets(call, txn, keys)?;
     let mut left = Gathered::default();
@@ -328,8 +328,8 @@ fn subtract(call: &Call<'_>, txn: &mut Txn<'_>, keys: &[Key<'_>]) -> Result<Gath
     Ok(in_order(call, left))
 }
 
-/// Integers in ascending order where all are integers, as a set of them is told, unless there are
-/// more than such a set has.
+/// Sorts the members if all are integers and would fit a set of integers, as Redis shows such a
+/// set.
 fn in_order(call: &Call<'_>, members: Gathered) -> Gathered {
     if members.len() > call.engine.config().set_limits().entries {
         return members;
@@ -347,7 +347,7 @@ fn reply(call: &mut Call<'_>, members: &Gathered) -> Done {
     Ok(())
 }
 
-/// Makes the first key hold these members, whatever it held.
+/// Replaces the value of the first key by these members.
 fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, members: &Gathered) -> Done {
     let key = call.key(0);
     let was_there = match members.is_empty() {

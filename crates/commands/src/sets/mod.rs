@@ -42,7 +42,7 @@ fn set<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<Members<'t>>,
     }
 }
 
-/// Adds members to a set, or makes one of them; how many are new.
+/// Adds members to a set, or creates it. Returns the number of new ones.
 fn add<'a>(
     call: &Call<'_>,
     txn: &mut Txn<'_>,

@@ -1,7 +1,7 @@
-//! SPOP: members picked by chance, and taken out.
+//! SPOP: removes members picked at random.
 //!
-//! What was picked is logged as the SREM of it, or the DEL of the key, since another time other
-//! members would be.
+//! The removal is logged as the SREM of the picked members, or the DEL of the key, since a replay
+//! would pick others.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, SYNTAX};
@@ -11,7 +11,7 @@ use keyspace::{Members, Text, Txn, Type};
 
 use crate::collections::random::{Picked, pick_different};
 
-/// Members of one logged SREM.
+/// The number of members in one logged SREM.
 const AT_ONCE: usize = 1024;
 
 pub(crate) const SPOP: CommandSpec = CommandSpec {
@@ -64,7 +64,7 @@ fn pop_many(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     };
     let members: Vec<&[u8]> = picked.iter().map(|(member, _)| member.as_slice()).collect();
     if members.len() as u64 == all && all > 0 {
-        // As in Redis, what takes all counts as one that reads.
+        // As in Redis, popping all members counts as a read.
         txn.find(call.db(), &call.key(0));
         txn.delete(call.db(), &call.key(0))?;
         call.wrote_as(&[b"DEL", call.args[1]]);
@@ -77,7 +77,7 @@ fn pop_many(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Returns the set at the command's key; as for any write, one that has expired goes first.
+/// Returns the set at the command's key; an expired one is deleted first, as for any write.
 fn set_to_change<'t>(
     call: &Call<'_>,
     txn: &'t mut Txn<'_>,

@@ -1,4 +1,4 @@
-//! SMEMBERS and all that tells what a set holds.
+//! SMEMBERS and other commands that show the content of a set.
 
 use engine::call::{Call, Run};
 use engine::failure::Done;

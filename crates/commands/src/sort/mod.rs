@@ -1,20 +1,20 @@
-//! SORT and SORT_RO: the elements of a list, a set or a sorted set, in another order, with what
-//! other keys say of them.
+//! SORT and SORT_RO: the elements of a list, a set or a sorted set, in another order, possibly by
+//! or with the values of other keys.
 //!
-//! **Locks.** The names after BY and GET patterns come from the elements, so that nobody can tell
-//! beforehand in which shards they lie: a request with such a pattern holds all shards, as KEYS
-//! does, and its answer is that of one moment. One without holds the shards of its key and of the
-//! key after STORE ([`reaches_beyond`]).
+//! **Locks.** The names that BY and GET patterns produce depend on the elements, so their shards
+//! are not known beforehand: a request with such a pattern holds all shards, as KEYS does, and its
+//! answer shows one moment. One without holds the shards of its key and of the key after STORE
+//! ([`reaches_beyond`]).
 //!
 //! **Order.** ALPHA compares bytes, whatever the machine's locale: the same data is sorted in the
-//! same way wherever a pool or a log is opened. (Redis compares so for STORE, and by `LC_COLLATE`
-//! for a reply.) What is equal is ordered by the elements' bytes, except that by ALPHA with BY the
-//! elements of a list, or of a sorted set, keep their order. So a SORT with STORE that is executed
-//! again, out of the log, stores the same.
+//! same way wherever a pool or a log is opened. (Redis compares bytes for STORE, and by
+//! `LC_COLLATE` for a reply.) Equal weights are ordered by the elements' bytes, except that with
+//! ALPHA and BY the elements of a list, or of a sorted set, keep their order. So a SORT with STORE
+//! that is replayed from the log stores the same.
 //!
-//! **Memory.** Elements are read in pieces. With LIMIT no more are kept than twice what may be
-//! shown ([`rows::Rows`]), so that the first ten of millions cost one look at each; without it all
-//! are, as in the reply.
+//! **Memory.** Elements are read in pieces. With LIMIT at most twice as many are kept as may be
+//! shown ([`rows::Rows`]), so that the first ten of millions cost one visit of each; without it all
+//! are kept, as in the reply.
 
 mod options;
 mod pattern;
@@ -35,7 +35,7 @@ use read::Reader;
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[&SORT, &SORT_RO];
 
-/// An element, or what a key says of it; mostly short.
+/// An element, or the value of a key for it; usually short.
 type Bytes = SmallVec<[u8; 24]>;
 
 const SOURCE: KeySpec = KeySpec::one(1, KEY_RO | KEY_ACCESS);
@@ -95,8 +95,7 @@ pub(crate) const SORT_RO: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// Returns true if a request looks up keys that it does not name. One that is malformed looks up
-/// nothing.
+/// Returns true if a request looks up keys that it does not name. A malformed one looks up nothing.
 fn reaches_beyond(args: &[&[u8]]) -> bool {
     Options::parse(args, true, true).is_ok_and(|options| options.looks_up())
 }
@@ -109,8 +108,7 @@ fn sort_ro(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     answer(call, txn, parse(call, false)?)
 }
 
-/// Reads the words of a request. Keys that it looks up without naming them are for users that may
-/// read every key.
+/// Parses the arguments. Only users that may read every key may use patterns that look up keys.
 fn parse<'a>(call: &Call<'a>, may_store: bool) -> Result<Options<'a>, Failure> {
     let reads_all = may_read_all_keys(call.session, call.command, call.args);
     Options::parse(call.args, may_store, reads_all)
@@ -133,7 +131,7 @@ fn answer(call: &mut Call<'_>, txn: &mut Txn<'_>, mut options: Options<'_>) -> D
     reply(call, reader, &options, &elements)
 }
 
-/// Returns the type of a value that can be sorted.
+/// Returns the type of a value if it can be sorted.
 fn kind(txn: &Txn<'_>, entry: &Entry) -> Result<Type, Failure> {
     match txn.type_of(entry) {
         kind @ (Type::List | Type::Set | Type::SortedSet) => Ok(kind),
@@ -141,7 +139,7 @@ fn kind(txn: &Txn<'_>, entry: &Entry) -> Result<Type, Failure> {
     }
 }
 
-/// Shows elements, or in the place of each what the GET patterns say of it.
+/// Replies with elements, or with the values of the GET patterns for each of them.
 fn reply(
     call: &mut Call<'_>,
     mut reader: Reader<'_, '_>,
@@ -160,7 +158,7 @@ fn reply(
     Ok(())
 }
 
-/// Makes the key after STORE a list of these, whatever it held; where there is none it goes.
+/// Replaces the value of the key after STORE by a list of these, or deletes it if there are none.
 fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, values: &[Bytes]) -> Done {
     let (db, target, limits) = (call.db(), call.key(1), call.engine.config().list_limits());
     let was_there = match values.is_empty() {

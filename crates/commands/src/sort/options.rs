@@ -1,4 +1,4 @@
-//! The words of SORT after its key.
+//! The arguments of SORT after its key.
 
 use std::ops::Range;
 
@@ -11,25 +11,25 @@ use super::pattern::Pattern;
 const NO_BY: &str = "ERR BY option of SORT denied due to insufficient ACL permissions.";
 const NO_GET: &str = "ERR GET option of SORT denied due to insufficient ACL permissions.";
 
-/// What a SORT is asked for.
+/// The options of SORT.
 pub(super) struct Options<'a> {
-    /// By what the keys of this name say, and not by the elements themselves.
+    /// Sorts by the values of the keys that this pattern names, and not by the elements themselves.
     pub(super) by: Option<Pattern<'a>>,
-    /// Not at all: some BY had no place for an element.
+    /// Does not sort: a BY had no place for an element.
     pub(super) as_they_are: bool,
-    /// By bytes, not by numbers.
+    /// Sorts by bytes, not by numbers.
     pub(super) alpha: bool,
     pub(super) descending: bool,
     pub(super) gets: SmallVec<[Pattern<'a>; 4]>,
-    /// Whether there is a STORE: the key after it is the last of the request's keys.
+    /// True if there is a STORE: the key after it is the last of the request's keys.
     pub(super) stores: bool,
     offset: i64,
     count: i64,
 }
 
 impl<'a> Options<'a> {
-    /// Reads the words of a request, its name included. SORT_RO knows no STORE. Who may not read
-    /// all keys may not name patterns of keys.
+    /// Parses the arguments, with the command's name. SORT_RO knows no STORE. A user who may not
+    /// read all keys may not use key patterns.
     pub(super) fn parse(
         args: &[&'a [u8]],
         may_store: bool,
@@ -52,7 +52,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Takes an option; what is left of the words after its name.
+    /// Parses an option, and returns the remaining arguments.
     fn take<'w>(
         &mut self,
         word: &[u8],
@@ -97,14 +97,14 @@ impl<'a> Options<'a> {
         !self.as_they_are && self.by.is_some() || self.gets.iter().any(Pattern::looks_up)
     }
 
-    /// Sorts a set after all where an order is needed, to be stored or in a script: it has none.
+    /// Sorts a set after all if its order matters, for STORE or in a script, since a set has none.
     pub(super) fn fit(&mut self, kind: Type, needs_order: bool) {
         if kind == Type::Set && self.as_they_are && needs_order {
             (self.as_they_are, self.alpha, self.by) = (false, true, None);
         }
     }
 
-    /// Returns which of this many are wanted.
+    /// Returns the range of `len` elements that is wanted.
     pub(super) fn range(&self, len: u64) -> Range<u64> {
         let first = u64::try_from(self.offset).unwrap_or(0).min(len);
         match u64::try_from(self.count) {
@@ -114,7 +114,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Returns where a request has the key after its last STORE.
+/// Returns the position of the key after a request's last STORE.
 pub(super) fn target(args: &[&[u8]]) -> Option<usize> {
     let (mut at, mut found) = (2, None);
     while let Some(word) = args.get(at) {

@@ -1,20 +1,20 @@
 //! Names with a place for an element: `weight_*`, `object_*->field`, and `#` for the element
 //! itself.
 
-/// What BY or GET names.
+/// The pattern of a BY or GET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pattern<'a> {
     /// The element itself.
     Itself,
-    /// Without a place for an element: no key at all.
+    /// It has no place for an element, and names no key.
     Constant,
-    /// A key, and of a hash the field.
+    /// A key or, if it is a hash, its field.
     Key { before: &'a [u8], after: &'a [u8], field: Option<&'a [u8]> },
 }
 
 impl<'a> Pattern<'a> {
-    /// Reads a pattern. As in Redis, what is after a zero byte is a part of names and no
-    /// place, arrow or `#`.
+    /// Parses a pattern. As in Redis, characters after a zero byte are part of names, and `*`, `->`
+    /// and `#` have no meaning there.
     pub(super) fn of(text: &'a [u8]) -> Pattern<'a> {
         let seen = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
         let Some(place) = text[..seen].iter().position(|&byte| byte == b'*') else {
@@ -22,7 +22,7 @@ impl<'a> Pattern<'a> {
         };
         let (before, rest) = (&text[..place], &text[place + 1..]);
         let arrow = rest[..seen - place - 1].windows(2).position(|two| two == b"->");
-        // An arrow at the end leads to no field: it belongs to the name.
+        // An arrow at the end belongs to the name.
         match arrow.filter(|arrow| place + 1 + arrow + 2 < seen) {
             Some(arrow) => {
                 let (after, field) = (&rest[..arrow], Some(&rest[arrow + 2..]));
@@ -32,7 +32,7 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Returns true if it has a place for an element, and so leads to keys.
+    /// Returns true if it has a place for an element, and so names keys.
     pub(super) fn looks_up(&self) -> bool {
         matches!(self, Pattern::Key { .. })
     }

@@ -1,4 +1,4 @@
-//! Reading what is sorted, and what other keys say of it.
+//! Reads the elements to sort, and the values of other keys for them.
 
 use engine::call::Call;
 use engine::failure::Failure;
@@ -9,17 +9,17 @@ use super::options::Options;
 use super::pattern::Pattern;
 use super::rows::{Row, Rows, Weight};
 
-/// Elements that are read at once: keys are looked up between.
+/// The number of elements that are read at once; keys are looked up in between.
 const PIECE: usize = 1024;
-/// A weight that is none, of an element or of what a key says.
+/// The error for a weight that is not a number.
 const NO_NUMBER: &str = "ERR One or more scores can't be converted into double";
 
-/// Looks keys up for a SORT.
+/// Looks up keys for a SORT.
 pub(super) struct Reader<'t, 'k> {
     pub(super) txn: &'t mut Txn<'k>,
     db: Db,
-    /// Whether what is read decides what is stored: then a key that has expired, and a field, is
-    /// deleted first, so that a replay, for which nothing expires, reads the same.
+    /// True if the result is stored. Then expired keys and fields are deleted first, so that a
+    /// replay, for which nothing expires, reads the same.
     stores: bool,
     name: Vec<u8>,
     value: Vec<u8>,
@@ -30,7 +30,7 @@ impl<'t, 'k> Reader<'t, 'k> {
         Reader { txn, db: call.db(), stores, name: Vec::new(), value: Vec::new() }
     }
 
-    /// Returns a key, for one who reads it.
+    /// Finds a key for reading.
     pub(super) fn find(&mut self, key: &Key<'_>) -> Result<Option<Entry>, Failure> {
         let mut found = match self.stores {
             true => self.txn.find_mut_to_read(self.db, key)?,
@@ -48,7 +48,7 @@ impl<'t, 'k> Reader<'t, 'k> {
         Ok(found)
     }
 
-    /// Returns what a pattern says of an element, if anything.
+    /// Returns the value of a pattern for an element, if there is one.
     pub(super) fn look_up<'s>(
         &'s mut self,
         pattern: &Pattern<'_>,
@@ -95,7 +95,7 @@ fn number(text: &[u8]) -> Result<Weight, Failure> {
     resp::number::parse_f64_loosely(text).map(Weight::Number).ok_or_else(|| NO_NUMBER.into())
 }
 
-/// Returns the elements of a value that are wanted, in the order that is wanted.
+/// Returns the wanted elements of a value, in the wanted order.
 pub(super) fn elements(
     reader: &mut Reader<'_, '_>,
     source: &Key<'_>,
@@ -122,8 +122,7 @@ pub(super) fn elements(
         if cursor == 0 {
             return Ok(rows.finish(wanted.start));
         }
-        // What was found is good for as long as nothing changes, and looking up may delete what has
-        // expired.
+        // An entry is valid until something changes, and lookups may delete expired keys.
         match reader.txn.peek(reader.db, source) {
             Some(found) => entry = found,
             None => return Ok(rows.finish(wanted.start)),
@@ -131,7 +130,7 @@ pub(super) fn elements(
     }
 }
 
-/// Returns the elements that are wanted where nothing is to be sorted.
+/// Returns the wanted elements without sorting.
 fn as_they_are(
     reader: &Reader<'_, '_>,
     entry: &Entry,
@@ -161,8 +160,8 @@ fn as_they_are(
     Ok(elements)
 }
 
-/// Returns what is to be stored: elements, or in the place of each what the GET patterns say of it,
-/// empty where they say nothing.
+/// Returns the values to store: elements, or the values of the GET patterns for each of them; a
+/// missing value is empty.
 pub(super) fn values(
     reader: &mut Reader<'_, '_>,
     options: &Options<'_>,

@@ -1,16 +1,16 @@
-//! What is sorted: elements with their weights, and the best of them.
+//! The rows to sort: elements with their weights, of which the first ones are kept.
 
 use std::cmp::Ordering;
 
 use super::Bytes;
 
-/// By what an element is put in its place.
+/// The weight by which an element is sorted.
 pub(super) enum Weight {
-    /// A number: its own, or that of a key.
+    /// A number: the element's own, or the value of a key.
     Number(f64),
-    /// What a key says; nothing comes before anything.
+    /// The value of a key; a missing one comes first.
     Text(Option<Bytes>),
-    /// Its own bytes.
+    /// The element's own bytes.
     Itself,
 }
 
@@ -18,12 +18,12 @@ pub(super) enum Weight {
 pub(super) struct Row {
     pub(super) element: Bytes,
     pub(super) weight: Weight,
-    /// Where it was, if that counts: equal texts keep their order.
+    /// The original position, if it counts: equal texts keep their order.
     pub(super) place: u64,
 }
 
 impl Row {
-    /// Returns the order of two rows of the same kind of weight. Rows that are equal hold the same.
+    /// Compares two rows with the same kind of weight. Equal rows have the same content.
     fn order(&self, other: &Row, descending: bool) -> Ordering {
         let order = match (&self.weight, &other.weight) {
             (Weight::Number(number), Weight::Number(others)) => number
@@ -40,10 +40,10 @@ impl Row {
     }
 }
 
-/// The first this many rows, in order.
+/// The first rows in order, up to the wanted number.
 ///
-/// Rows are collected until there are twice as many; then the worse half goes. So each costs a
-/// constant number of comparisons, however many are wanted, and only those that are wanted are
+/// Rows are collected until there are twice as many; then the worse half is dropped. So each row
+/// costs a constant number of comparisons, however many are wanted, and only the wanted ones are
 /// sorted.
 pub(super) struct Rows {
     rows: Vec<Row>,
@@ -52,7 +52,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Fewer are not worth a cut.
+    /// A smaller buffer is not worth a cut.
     const MIN_CAPACITY: usize = 64;
 
     pub(super) fn new(wanted: u64, descending: bool) -> Rows {
@@ -76,7 +76,7 @@ impl Rows {
         }
     }
 
-    /// Returns the elements, in order, from number `first` on.
+    /// Returns the elements, in order, from index `first` on.
     pub(super) fn finish(mut self, first: u64) -> Vec<Bytes> {
         self.cut();
         let descending = self.descending;
@@ -96,7 +96,7 @@ mod tests {
         Row { element: element.as_bytes().into(), weight: Weight::Number(number), place }
     }
 
-    /// Sorts as a whole.
+    /// Sorts all rows, as a reference.
     fn all(mut rows: Vec<Row>, descending: bool) -> Vec<Vec<u8>> {
         rows.sort_by(|a, b| a.order(b, descending));
         rows.into_iter().map(|row| row.element.to_vec()).collect()

@@ -33,24 +33,24 @@ pub(crate) const ZADD: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// When a score may change, and what is told of it.
+/// The conditions for changing a score, and the form of the reply.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Options {
     pub(crate) only_new: bool,
     pub(crate) only_old: bool,
     only_greater: bool,
     only_less: bool,
-    /// Changes are counted too, not new members alone.
+    /// Counts changed members too, not only new ones.
     pub(crate) count_changes: bool,
     increment: bool,
 }
 
-/// What became of the members of a request.
+/// The outcome for the members of a request.
 #[derive(Default)]
 struct Tally {
     added: usize,
     changed: usize,
-    /// The score of the last one, if it was added or its score looked at.
+    /// The last member's score, if it was added or its score compared.
     score: Option<f64>,
     is_nan: bool,
 }
@@ -77,7 +77,7 @@ pub(crate) const ZINCRBY: CommandSpec = CommandSpec {
 };
 
 fn zincrby(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    // Redis reads options here too, and then misses a score.
+    // Redis parses options here too, and then lacks a score.
     if parse(call)?.1 > 2 {
         return Err(SYNTAX.into());
     }
@@ -92,7 +92,7 @@ fn pairs<'a>(call: &Call<'a>, first: usize) -> Result<Vec<(f64, &'a [u8])>, Fail
     call.args[first..].chunks_exact(2).map(pair).collect()
 }
 
-/// Returns the options, and where the first score is.
+/// Parses the options; returns the position of the first score, too.
 fn parse(call: &Call<'_>) -> Result<(Options, usize), Failure> {
     let (mut options, mut at) = (Options::default(), 2);
     while at < call.args.len() {
@@ -124,8 +124,7 @@ fn parse(call: &Call<'_>) -> Result<(Options, usize), Failure> {
     Ok((options, at))
 }
 
-/// Adds members with their scores, or changes the scores; replies, and logs the request as it was
-/// given.
+/// Adds members or changes their scores; replies, and logs the request as it was given.
 pub(crate) fn add(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,
@@ -159,7 +158,7 @@ pub(crate) fn add(
 }
 
 impl Tally {
-    /// Returns the score that a member gets, if it gets any.
+    /// Returns the new score of a member, if it gets one.
     fn decide(&mut self, options: Options, old: Option<f64>, given: f64) -> Option<f64> {
         self.score = None;
         let Some(old) = old else {

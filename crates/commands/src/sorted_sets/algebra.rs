@@ -1,8 +1,8 @@
 //! ZUNION, ZINTER, ZDIFF and their STORE forms, ZINTERCARD.
 //!
-//! A set takes part as a sorted set whose members all have the score 1. Scores are multiplied by
-//! the weight of their key, then summed up, or the least or greatest of them is taken. All keys are
-//! locked at once, so that the answer is that of one moment.
+//! A set counts as a sorted set whose members all have the score 1. Scores are multiplied by the
+//! weight of their key, then summed, or their minimum or maximum is taken. All keys are locked at
+//! once, so that the answer shows one moment.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, SYNTAX};
@@ -173,16 +173,16 @@ enum Operation {
     Union,
     Intersection,
     Difference,
-    /// Of the intersection.
+    /// The cardinality of the intersection.
     Cardinality,
 }
 
-/// What a request says in addition to its keys.
+/// The options of a request.
 struct Options {
     weights: Vec<f64>,
     aggregate: Aggregate,
     with_scores: bool,
-    /// The most members that count; 0: all.
+    /// The maximum number of members to count; 0 for all.
     limit: usize,
 }
 
@@ -203,8 +203,7 @@ fn keep(call: &mut Call<'_>, txn: &mut Txn<'_>, operation: Operation) -> Done {
     Ok(())
 }
 
-/// Returns the members that a request makes of its keys, in any order, and whether it asks for the
-/// scores.
+/// Returns the combined members of the keys, in any order, and whether their scores are wanted.
 fn combine(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
@@ -222,7 +221,7 @@ fn combine(
     let number = number.ok_or(SYNTAX)?;
     let keys = &call.keys[at - 1..];
     if stores {
-        // One that has expired is deleted first, so that a replay, for which nothing expires, reads
+        // An expired source is deleted first, so that a replay, for which nothing expires, reads
         // the same.
         for key in keys {
             txn.find_mut(call.db(), key)?;
@@ -231,7 +230,7 @@ fn combine(
     let mut found = Vec::with_capacity(keys.len());
     for key in keys {
         let entry = txn.find(call.db(), key);
-        // Those after it are not looked for.
+        // A wrong type ends the search: the keys after it are not looked up.
         Input::read(txn, entry.as_ref())?;
         found.push(entry);
     }
@@ -254,7 +253,7 @@ fn combine(
     Ok((members, options.with_scores))
 }
 
-/// Returns the options from this argument on, for this many keys.
+/// Parses the options from this argument on, for this many keys.
 fn parse(
     call: &Call<'_>,
     from: usize,

@@ -1,6 +1,6 @@
-//! BZPOPMIN, BZPOPMAX, BZMPOP: the forms of ZPOPMIN, ZPOPMAX and ZMPOP that wait.
+//! BZPOPMIN, BZPOPMAX, BZMPOP: the blocking forms of ZPOPMIN, ZPOPMAX and ZMPOP.
 //!
-//! All are logged as the ZPOPMIN or ZPOPMAX that they came to.
+//! All are logged as the ZPOPMIN or ZPOPMAX that they amount to.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure};
@@ -88,7 +88,7 @@ fn bzmpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     serve_or_block(call, txn, Type::SortedSet, call.keys, operation, until)
 }
 
-/// Pops from one sorted set; the reply names the key. With a count it is BZMPOP's.
+/// Pops from one sorted set; the reply names the key. With a count it is the operation of BZMPOP.
 struct Pop {
     end: End,
     count: Option<u64>,

@@ -1,4 +1,4 @@
-//! The ends of ranges: `(5`, `-inf`, `[name`, `+`.
+//! The bounds of ranges: `(5`, `-inf`, `[name`, `+`.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use engine::failure::Failure;
 use keyspace::{Error, SortedSetRef};
 use resp::number::parse_f64;
 
-/// Scores from one to another, each included or not.
+/// A range of scores, each bound included or not.
 pub(super) struct ScoreRange {
     min: ScoreBound,
     max: ScoreBound,
@@ -18,14 +18,14 @@ struct ScoreBound {
 }
 
 impl ScoreRange {
-    /// Reads both ends.
+    /// Parses both bounds.
     pub(super) fn parse(min: &[u8], max: &[u8]) -> Result<ScoreRange, Failure> {
         let bounds = ScoreBound::parse(min).zip(ScoreBound::parse(max));
         let (min, max) = bounds.ok_or("ERR min or max is not a float")?;
         Ok(ScoreRange { min, max })
     }
 
-    /// Returns the ranks of the members in it.
+    /// Returns the ranks of the members in the range.
     pub(super) fn ranks(&self, sorted_set: &SortedSetRef<'_>) -> Result<Range<u64>, Error> {
         let start = sorted_set.count_below(self.min.score, self.min.excluded)?;
         let end = sorted_set.count_below(self.max.score, !self.max.excluded)?;
@@ -42,8 +42,9 @@ impl ScoreBound {
     }
 }
 
-/// Returns what C's `strtod` makes of a text that it reads to the end: more than a score may be. No
-/// text at all is 0, white space may stand before, and what is too large is infinite.
+/// Parses a number as C's `strtod` does with a text that it reads to the end, which accepts more
+/// than a score may be: an empty text is 0, leading white space is skipped, and too large a number
+/// is infinite.
 fn number(text: &[u8]) -> Option<f64> {
     if text.is_empty() {
         return Some(0.0);
@@ -55,7 +56,7 @@ fn number(text: &[u8]) -> Option<f64> {
     parse_f64(digits).or_else(|| if is_decimal { beyond() } else { None })
 }
 
-/// Names from one to another.
+/// A range of names.
 pub(super) struct LexRange<'a> {
     min: LexBound<'a>,
     max: LexBound<'a>,
@@ -73,15 +74,14 @@ enum LexBound<'a> {
 }
 
 impl<'a> LexRange<'a> {
-    /// Reads both ends.
+    /// Parses both bounds.
     pub(super) fn parse(min: &'a [u8], max: &'a [u8]) -> Result<LexRange<'a>, Failure> {
         let bounds = LexBound::parse(min).zip(LexBound::parse(max));
         let (min, max) = bounds.ok_or("ERR min or max not valid string range item")?;
         Ok(LexRange { min, max })
     }
 
-    /// Returns the ranks of the members in it, as they are found from the side that one begins
-    /// with.
+    /// Returns the ranks of the members in the range, searched from the given side.
     pub(super) fn ranks(
         &self,
         sorted_set: &SortedSetRef<'_>,

@@ -1,4 +1,4 @@
-//! What becomes of the members of several sorted sets, or sets, together.
+//! Combines the members of several sorted sets, or sets.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use keyspace::{Entry, Members, SortedSetRef, Txn, Type};
 use super::gathered::GatheredScores;
 use crate::collections::gathered::{AT_ONCE, Gathered};
 
-/// What is made of the scores of a member that several keys have.
+/// How the scores of a member in several keys are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aggregate {
     Sum,
@@ -26,7 +26,7 @@ impl Aggregate {
         }
     }
 
-    /// Infinities that cancel each other out are 0.
+    /// Combines two scores. Infinities that cancel each other out give 0.
     fn of(self, score: f64, other: f64) -> f64 {
         match self {
             Aggregate::Sum if (score + other).is_nan() => 0.0,
@@ -49,10 +49,10 @@ impl Aggregate {
     }
 }
 
-/// A key that takes part.
+/// A source key.
 pub(super) struct Input<'t> {
     source: Source<'t>,
-    /// By which its scores are multiplied.
+    /// The factor of its scores.
     pub(super) weight: f64,
 }
 
@@ -63,7 +63,7 @@ enum Source<'t> {
 }
 
 impl<'t> Input<'t> {
-    /// Returns the set or sorted set of an entry; a key that is not there has no members.
+    /// Reads the set or sorted set of an entry; a missing key has no members.
     pub(super) fn read(txn: &'t Txn<'_>, entry: Option<&Entry>) -> Result<Input<'t>, Failure> {
         let source = match entry {
             None => Source::Absent,
@@ -83,7 +83,7 @@ impl<'t> Input<'t> {
         }
     }
 
-    /// Shows all members with their scores.
+    /// Passes all members with their scores to `visit`.
     fn visit(&self, mut visit: impl FnMut(&[u8], f64)) -> Result<(), Failure> {
         match &self.source {
             Source::Absent => {}
@@ -96,8 +96,8 @@ impl<'t> Input<'t> {
         Ok(())
     }
 
-    /// Gathers some members from a cursor on (0: from the first), and answers where to go on (0:
-    /// the end).
+    /// Gathers some members from a cursor on (0 for the start). Returns the next cursor (0 for the
+    /// end).
     fn gather(&self, cursor: u64, into: &mut GatheredScores) -> Result<u64, Failure> {
         match &self.source {
             Source::Absent => Ok(0),
@@ -116,8 +116,8 @@ impl<'t> Input<'t> {
         }
     }
 
-    /// Keeps those of these members whose score here `merge` makes something of (`None`: it has no
-    /// such member), with what that is.
+    /// Replaces each member's score by what `merge` makes of it and of the member's score here
+    /// (`None` if it has no such member), and drops the members for which that is `None`.
     fn merge(
         &self,
         members: &mut Vec<(&[u8], f64)>,
@@ -143,15 +143,15 @@ impl<'t> Input<'t> {
         Ok(())
     }
 
-    /// Returns a first score, weighed.
+    /// Returns a score, weighted.
     fn weighed(&self, score: f64) -> f64 {
         let weighed = self.weight * score;
         if weighed.is_nan() { 0.0 } else { weighed }
     }
 }
 
-/// Members of any key, each once. Small keys come first, which decides in what order scores are
-/// added.
+/// Returns the members of any key, each once. Small keys come first, which determines the order in
+/// which scores are added.
 pub(super) fn unite(
     mut inputs: Vec<Input<'_>>,
     aggregate: Aggregate,
@@ -164,7 +164,7 @@ pub(super) fn unite(
     Ok(if inputs.len() > 1 { all.united(|score, other| aggregate.of(score, other)) } else { all })
 }
 
-/// Members that all keys have, at most this many.
+/// Returns the members that all keys have, at most this many.
 pub(super) fn intersect(
     mut inputs: Vec<Input<'_>>,
     aggregate: Aggregate,
@@ -184,10 +184,10 @@ pub(super) fn intersect(
     Ok(common)
 }
 
-/// Members of the first key that no other has.
+/// Returns the members of the first key that no other has.
 ///
-/// As for sets: either all others are asked for each member of the first, or the members of all
-/// others are taken out of the first, whichever looks at fewer.
+/// As for sets, there are two methods: look up each member of the first key in the others, or
+/// remove the members of all others from the first; it uses the one that visits fewer members.
 pub(super) fn subtract(inputs: &[Input<'_>]) -> Result<GatheredScores, Failure> {
     let Some((first, others)) = inputs.split_first() else { return Ok(Default::default()) };
     let asking = first.len().saturating_mul(others.len() as u64) / 2;
@@ -208,7 +208,7 @@ pub(super) fn subtract(inputs: &[Input<'_>]) -> Result<GatheredScores, Failure> 
     })
 }
 
-/// Returns what `filter` leaves of the members of a key, some at a time, until there are as many as
+/// Returns the members of a key that pass `filter`, piece by piece, until there are as many as
 /// asked for, or a few more.
 fn filtered(
     input: &Input<'_>,

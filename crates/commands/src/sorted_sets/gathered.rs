@@ -1,5 +1,5 @@
 //! Members with scores that a command has read and will show or store: one after the other in one
-//! piece of memory, since a command may gather millions.
+//! buffer, since a command may gather millions.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -7,7 +7,7 @@ use keyspace::sort_scored;
 
 use crate::collections::gathered::Gathered;
 
-/// Members with their scores, in the order in which they came.
+/// Members with their scores, in the order of their arrival.
 #[derive(Default)]
 pub(super) struct GatheredScores {
     names: Gathered,
@@ -29,7 +29,7 @@ impl GatheredScores {
         self.scores.clear();
     }
 
-    /// Leaves the first ones, this many.
+    /// Keeps the first members only, at most this many.
     pub(super) fn truncate(&mut self, most: usize) {
         self.names.truncate(most);
         self.scores.truncate(most);
@@ -39,18 +39,17 @@ impl GatheredScores {
         self.names.iter().zip(self.scores.iter().copied())
     }
 
-    /// Returns them in the order of a sorted set.
+    /// Returns the members in the order of a sorted set.
     pub(super) fn in_order(&self) -> Vec<(&[u8], f64)> {
         let mut members = self.iter().collect();
         sort_scored(&mut members);
         members
     }
 
-    /// Returns each member once, with what is made of its scores, taken in the order in which they
-    /// came.
+    /// Returns each member once, with its scores aggregated in the order of their arrival.
     ///
-    /// They are looked at in the order of their hashes, in which those of a member follow each
-    /// other: a table of millions would be searched in memory that is in no cache.
+    /// The members are visited in the order of their hashes, so that equal ones follow each other:
+    /// a hash table of millions would miss the cache at each lookup.
     pub(super) fn united(&self, aggregate: impl Fn(f64, f64) -> f64) -> GatheredScores {
         let hasher = RandomState::new();
         let hashes = self.names.iter().map(|name| hasher.hash_one(name));

@@ -1,4 +1,4 @@
-//! Sorted sets: members with scores, in the order of these.
+//! Sorted sets: members, ordered by their scores.
 
 pub(crate) mod add;
 mod algebra;

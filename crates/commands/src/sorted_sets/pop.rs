@@ -1,6 +1,6 @@
 //! ZPOPMIN, ZPOPMAX, ZMPOP.
 //!
-//! ZMPOP is logged as the ZPOPMIN or ZPOPMAX that it came to.
+//! ZMPOP is logged as the ZPOPMIN or ZPOPMAX that it amounts to.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, SYNTAX};
@@ -12,7 +12,7 @@ use resp::{Protocol, Writer};
 
 use super::Scored;
 
-/// Which end of a sorted set.
+/// An end of a sorted set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// The lowest scores.
@@ -22,7 +22,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// Returns the command that takes from there.
+    /// Returns the command that pops from this end.
     pub(crate) fn command(self) -> &'static [u8] {
         match self {
             End::Min => b"ZPOPMIN",
@@ -30,7 +30,7 @@ impl End {
         }
     }
 
-    /// Returns what happens to a key from which it takes.
+    /// Returns the event of a pop from this end.
     pub(crate) fn event(self) -> &'static str {
         match self {
             End::Min => "zpopmin",
@@ -143,8 +143,8 @@ fn zmpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Takes up to `count` members off one end of a sorted set, the one at that end first; `None` where
-/// there is no key. The log is the caller's business.
+/// Removes up to `count` members from one end of a sorted set, and returns them from that end on;
+/// `None` if there is no key. The caller logs it.
 pub(crate) fn take(
     txn: &mut Txn<'_>,
     db: Db,
@@ -168,7 +168,7 @@ pub(crate) fn take(
     Ok(Some(taken))
 }
 
-/// Writes the reply of ZMPOP and its blocking form: the key, and what was taken off it.
+/// Writes the reply of ZMPOP and its blocking form: the key, and the popped members.
 pub(crate) fn reply_from(out: &mut Writer, key: &Key<'_>, taken: &Scored) {
     out.array(2);
     out.bulk(key.bytes());
@@ -186,7 +186,7 @@ fn reply_pairs(out: &mut Writer, taken: &Scored, nested: bool) {
     }
 }
 
-/// Returns what is from the number of keys on: which end, and how many.
+/// Parses the arguments from the number of keys on: the end, and the number of members.
 pub(crate) fn parse_many(call: &Call<'_>, at: usize) -> Result<(End, u64), Failure> {
     let keys = parse_i64(call.args[at]).filter(|&keys| keys > 0);
     let keys = keys.ok_or("ERR numkeys should be greater than 0")?;

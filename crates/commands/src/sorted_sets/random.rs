@@ -1,5 +1,4 @@
-//! ZRANDMEMBER: members picked by chance, each as likely as any other, since a picked rank names
-//! one.
+//! ZRANDMEMBER: picks members by random ranks, each as likely as any other.
 
 use std::collections::HashSet;
 
@@ -51,7 +50,7 @@ fn zrandmember(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         None => (Scored::new(), 0),
     };
     if draws > 0 && !picked.is_empty() {
-        // Each pick is made when it is told: a reply may hold millions.
+        // Each pick is made when it is written: a reply may hold millions.
         reply_header(call, draws as usize, with_scores);
         for _ in 0..draws {
             let (member, score) = &picked[call.session.random.usize(..picked.len())];
@@ -66,8 +65,8 @@ fn zrandmember(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Returns true if more picks with repetition are asked for than there are members, or all of these
-/// are as quickly read as one.
+/// Returns true if more picks with repetition are wanted than there are members, or if reading all
+/// members is as quick as reading one.
 fn draws_of_all(sorted_set: &SortedSetRef<'_>, count: i64) -> bool {
     let wanted = count.unsigned_abs();
     count < 0 && wanted <= MOST_PICKS && (sorted_set.is_listpack() || wanted >= sorted_set.len())
@@ -87,7 +86,7 @@ fn parse(call: &Call<'_>) -> Result<(i64, bool), Failure> {
     }
 }
 
-/// This many different members, or as many picks as a negative number says.
+/// Picks this many different members or, if the number is negative, that many with repetition.
 fn pick(sorted_set: &SortedSetRef<'_>, count: i64, random: &mut Rng) -> Result<Scored, Failure> {
     let (wanted, len) = (count.unsigned_abs(), sorted_set.len());
     if count < 0 {

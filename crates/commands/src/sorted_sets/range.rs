@@ -1,4 +1,4 @@
-//! ZRANGE, and the older names of what it does.
+//! ZRANGE, and the older commands that it replaces.
 
 use engine::call::{Call, Run};
 use engine::failure::Done;

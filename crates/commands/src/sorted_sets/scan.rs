@@ -1,7 +1,7 @@
 //! ZSCAN.
 //!
-//! Scores are written as Redis has them in memory: a small sorted set (listpack) keeps whole
-//! numbers as integers, which have no power of ten.
+//! Scores are written as Redis stores them: a small sorted set (listpack) stores whole numbers as
+//! integers, which are written without an exponent.
 
 use engine::call::{Call, Run};
 use engine::failure::Done;
@@ -35,7 +35,7 @@ pub(crate) const ZSCAN: CommandSpec = CommandSpec {
 fn zscan(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let cursor = cursor(call.args[2]).ok_or("ERR invalid cursor")?;
     let (mut found, mut next) = (Vec::new(), 0);
-    // Where there is no key, options are not looked at.
+    // If there is no key, options are not checked.
     if let Some(entry) = txn.find(call.db(), &call.key(0)) {
         let (sorted_set, encoding) = (txn.sorted_set(&entry)?, txn.encoding(&entry));
         let options = parse(call, 3)?;
@@ -57,7 +57,7 @@ fn zscan(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Returns the integer that a score is, where Redis takes it for one: up to 2^62.
+/// Returns the score as an integer if Redis stores it as one: up to 2^62.
 fn whole(score: f64) -> Option<i64> {
     const MOST: f64 = (1_u64 << 62) as f64;
     ((-MOST..=MOST).contains(&score) && score.fract() == 0.0).then_some(score as i64)

@@ -1,5 +1,5 @@
-//! What ZRANGE and its relatives ask for: a range by rank, score or name, upwards or downwards, cut
-//! by an offset and a count.
+//! The range that ZRANGE and its relatives select: by rank, score or name, in ascending or
+//! descending order, limited by an offset and a count.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use keyspace::{Error, SortedSetRef};
 
 use super::bound::{LexRange, ScoreRange};
 
-/// How places are named.
+/// The kind of the bounds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
     Rank,
@@ -17,16 +17,16 @@ pub(super) enum By {
     Lex,
 }
 
-/// What a command's name leaves open.
+/// What a command's name determines.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
-    /// Where the key of the sorted set is.
+    /// The position of the sorted set's key.
     pub(super) key: usize,
-    /// `None`: the request may say so.
+    /// The kind of the bounds; `None` if an option may choose it.
     pub(super) by: Option<By>,
-    /// `None`: the request may say REV.
+    /// The direction; `None` if the option REV is allowed.
     pub(super) backwards: Option<bool>,
-    /// Whether the result is stored, so that scores are not asked for.
+    /// True if the result is stored: scores cannot be asked for.
     pub(super) stores: bool,
 }
 
@@ -42,11 +42,11 @@ pub(super) struct Selection<'a> {
     pub(super) backwards: bool,
     pub(super) with_scores: bool,
     offset: i64,
-    /// Negative: all.
+    /// Negative for all.
     count: i64,
 }
 
-/// The options after the ends.
+/// The options after the bounds.
 struct Options {
     by: Option<By>,
     backwards: Option<bool>,
@@ -56,7 +56,7 @@ struct Options {
 }
 
 impl<'a> Selection<'a> {
-    /// Reads a request.
+    /// Parses a request.
     pub(super) fn parse(call: &Call<'a>, form: Form) -> Result<Selection<'a>, Failure> {
         let options = Options::parse(call, form)?;
         let by = options.by.unwrap_or(By::Rank);
@@ -80,7 +80,7 @@ impl<'a> Selection<'a> {
         Ok(Selection { ends, backwards, with_scores, offset, count })
     }
 
-    /// Returns the first rank to show, and how many.
+    /// Returns the first rank to show, and the number of members.
     pub(super) fn ranks(&self, sorted_set: &SortedSetRef<'_>) -> Result<(u64, u64), Error> {
         let len = sorted_set.len();
         let range = match &self.ends {
@@ -91,7 +91,7 @@ impl<'a> Selection<'a> {
             Ends::Score(range) => range.ranks(sorted_set)?,
             Ends::Lex(range) => range.ranks(sorted_set, self.backwards)?,
         };
-        // A negative offset is after any end, as it is in Redis.
+        // As in Redis, a negative offset is beyond any range.
         let skipped = u64::try_from(self.offset).unwrap_or(u64::MAX).min(range.end - range.start);
         let most = u64::try_from(self.count).unwrap_or(u64::MAX);
         let count = most.min(range.end - range.start - skipped);
@@ -131,8 +131,7 @@ impl Options {
     }
 }
 
-/// Returns the ranks from one index to another, both included, of which a negative one counts from
-/// the end.
+/// Returns the ranks from one index to another, both included; negative ones count from the end.
 pub(super) fn span(start: i64, stop: i64, len: u64) -> Range<u64> {
     let place =
         |index: i64| -> i64 { if index < 0 { index.saturating_add_unsigned(len) } else { index } };

@@ -1,4 +1,4 @@
-//! ZRANGESTORE, and how a result becomes the value of a key.
+//! ZRANGESTORE, and storing a result as the value of a key.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure};
@@ -38,7 +38,7 @@ fn zrangestore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let form = Form { key: 2, by: None, backwards: None, stores: true };
     let selection = Selection::parse(call, form)?;
     let source = call.key(1);
-    // One that has expired is deleted first, so that a replay, for which nothing expires, reads the
+    // An expired source is deleted first, so that a replay, for which nothing expires, reads the
     // same.
     txn.find_mut(call.db(), &source)?;
     let mut members = GatheredScores::default();
@@ -58,7 +58,7 @@ fn zrangestore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Makes a key hold these members, each once, whatever it held.
+/// Replaces the value of a key by these members, each of which must be given once.
 pub(crate) fn store<'a>(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,

@@ -11,7 +11,7 @@ use super::references::{STRATEGY, Trimmed};
 use super::trim::{Options, exact};
 use super::{reply, stream_mut};
 
-/// Bytes of fields and values that Redis takes in one entry.
+/// The maximum number of bytes of fields and values in one entry, as in Redis.
 const LARGEST: usize = 1 << 30;
 const TOO_LARGE: &str = "ERR Elements are too large to be stored";
 
@@ -113,7 +113,7 @@ fn next(call: &Call<'_>, wanted: Wanted, head: &StreamHead) -> Result<StreamId, 
         Wanted::Any if call.now_ms() > head.last.ms => Some(StreamId { ms: call.now_ms(), seq: 0 }),
         Wanted::Any => head.last.next(),
         Wanted::Within(ms) if ms == head.last.ms => {
-            // Redis looks at the number last of all, and has one text for what it finds then.
+            // Redis checks the sequence number last, and has only one text for its errors.
             Some(StreamId { ms, seq: head.last.seq.checked_add(1).ok_or(TOO_LARGE)? })
         }
         Wanted::Within(ms) => Some(StreamId { ms, seq: 0 }),
@@ -122,7 +122,7 @@ fn next(call: &Call<'_>, wanted: Wanted, head: &StreamHead) -> Result<StreamId, 
     id.filter(|&id| id > head.last).ok_or(SMALL.into())
 }
 
-/// The same with the ID that was found, and with a trim that does not depend on nodes.
+/// Logs the command with the actual ID, and with a trim that does not depend on nodes.
 fn log(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,

@@ -1,30 +1,30 @@
-//! IDs of entries as clients write them.
+//! Parses the IDs of entries.
 
 use engine::failure::Failure;
 use keyspace::StreamId;
 
 const INVALID: &str = "ERR Invalid stream ID specified as stream command argument";
-/// Redis reads no more of an ID.
+/// The maximum length of an ID, as in Redis.
 const LONGEST: usize = 127;
 
-/// What represents an ID in XADD: `<ms>-<seq>`, or `<ms>-*`.
+/// The ID argument of XADD: `*`, `<ms>-*` or `<ms>-<seq>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// The time, and a sequence number as it comes.
+    /// The current time, and the next sequence number.
     Any,
-    /// This millisecond, and a sequence number as it comes.
+    /// This millisecond, and the next sequence number.
     Within(u64),
     /// This ID.
     Exactly(StreamId),
 }
 
-/// Returns an ID; where there is no sequence number, it is `missing`.
+/// Parses an ID; a missing sequence number is `missing`.
 pub(super) fn strict(word: &[u8], missing: u64) -> Result<StreamId, Failure> {
     let number = |text| number(text).ok_or(Failure::from(INVALID));
     if word.len() > LONGEST {
         return Err(INVALID.into());
     }
-    // Redis reads up to the first zero.
+    // Redis reads up to the first zero byte.
     let word = word.split(|&byte| byte == 0).next().unwrap_or_default();
     match word.iter().position(|&byte| byte == b'-') {
         None => Ok(StreamId { ms: number(word)?, seq: missing }),
@@ -32,7 +32,7 @@ pub(super) fn strict(word: &[u8], missing: u64) -> Result<StreamId, Failure> {
     }
 }
 
-/// Returns an ID, or `-` and `+` for the least and the greatest.
+/// Parses an ID, or `-` and `+` for the lowest and the highest.
 pub(super) fn any(word: &[u8], missing: u64) -> Result<StreamId, Failure> {
     match word {
         b"-" => Ok(StreamId::MIN),
@@ -41,7 +41,7 @@ pub(super) fn any(word: &[u8], missing: u64) -> Result<StreamId, Failure> {
     }
 }
 
-/// Returns an ID that XADD is given.
+/// Parses the ID argument of XADD.
 pub(super) fn wanted(word: &[u8]) -> Result<Wanted, Failure> {
     match word.strip_suffix(b"-*") {
         _ if word == b"*" => Ok(Wanted::Any),
@@ -53,7 +53,7 @@ pub(super) fn wanted(word: &[u8]) -> Result<Wanted, Failure> {
     }
 }
 
-/// Returns one end of an interval, and whether it is left out.
+/// Parses one end of an interval; returns true with it if the end is excluded.
 pub(super) fn bound(word: &[u8], missing: u64) -> Result<(StreamId, bool), Failure> {
     match word.strip_prefix(b"(") {
         Some(id) if !id.is_empty() => Ok((strict(id, missing)?, true)),
@@ -61,7 +61,7 @@ pub(super) fn bound(word: &[u8], missing: u64) -> Result<(StreamId, bool), Failu
     }
 }
 
-/// Returns a number as C reads it: with spaces and a sign in front, and zeros.
+/// Parses a number as C does: with leading spaces, a sign, and leading zeros.
 fn number(text: &[u8]) -> Option<u64> {
     if let Some(int) = resp::number::parse_i64(text) {
         return u64::try_from(int).ok();

@@ -73,7 +73,7 @@ pub(crate) const XINFO_STREAM: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// Entries that FULL shows where it is not told how many.
+/// The number of entries that FULL shows by default.
 const SHOWN: u64 = 10;
 
 fn xinfo_stream(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
@@ -112,7 +112,7 @@ fn xinfo_stream(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Returns what COUNT says.
+/// Returns the value of COUNT.
 fn shown(call: &Call<'_>) -> Result<u64, Failure> {
     match call.args.len() {
         4 => Ok(SHOWN),
@@ -121,7 +121,7 @@ fn shown(call: &Call<'_>) -> Result<u64, Failure> {
     }
 }
 
-/// Writes what both forms begin with. Redis's tree of nodes has one node more than keys.
+/// Writes the fields that both forms begin with. Redis's tree of nodes has one node more than keys.
 fn head(call: &mut Call<'_>, stream: &StreamRef<'_>) -> Done {
     let (head, nodes) = (stream.head(), stream.nodes());
     let first = stream.first_id()?.unwrap_or(StreamId::MIN);

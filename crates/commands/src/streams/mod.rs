@@ -69,7 +69,7 @@ fn stream_to_read<'t>(
     }
 }
 
-/// Returns the failure of a subcommand that was not given what it needs.
+/// Returns the error of a subcommand with missing arguments.
 fn unknown(call: &Call<'_>) -> Failure {
     let container = call.args[0].to_ascii_uppercase();
     let parts: [&[u8]; 5] = [

@@ -80,7 +80,7 @@ fn xrevrange(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     range(call, txn, true)
 }
 
-/// Returns the IDs from one word to another.
+/// Parses an interval of IDs.
 pub(super) fn interval(
     start: &[u8],
     end: &[u8],

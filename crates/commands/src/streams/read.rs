@@ -67,7 +67,7 @@ fn xread(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Replies with the name of a stream and its entries after an ID; `false` where there are none.
+/// Replies with the name of a stream and its entries after an ID. Returns false if there are none.
 fn newer(
     out: &mut Writer,
     name: &[u8],
@@ -91,7 +91,7 @@ fn newer(
     Ok(any)
 }
 
-/// What a client waits for: entries after an ID, of the first stream that gets any.
+/// Waits for entries after an ID, of the first stream that gets any.
 struct Newer {
     after: Vec<(Box<[u8]>, StreamId)>,
     most: u64,
@@ -120,35 +120,35 @@ impl BlockedOperation for Newer {
     }
 }
 
-/// Returns the error of a script that wants to wait: XREAD itself is allowed.
+/// Returns the error for BLOCK in a script, where only XREAD itself is allowed.
 fn blocks_in_script(call: &Call<'_>) -> Failure {
     let name = call.args[0];
     let rest = b" command is not allowed with BLOCK option from scripts";
     Failure::text([b"ERR ", name, rest].concat())
 }
 
-/// The most entries for a client that waited and did not say how many it wants.
+/// The maximum number of entries for a client that waited and gave no COUNT.
 pub(super) const BLOCKED: u64 = 1000;
 
-/// What is before the IDs.
+/// The options before the keys and IDs.
 pub(super) struct Options<'a> {
-    /// The most entries of each stream; 0 for all.
+    /// The maximum number of entries of each stream; 0 for all.
     pub(super) most: u64,
     /// Whether to wait, and until when (unix ms).
     pub(super) until: Option<Option<u64>>,
     /// The names of group and consumer.
     pub(super) group: Option<(&'a [u8], &'a [u8])>,
-    /// Whether nothing becomes pending.
+    /// True if delivered entries do not become pending.
     pub(super) no_ack: bool,
-    /// For how long (ms) what is pending of others must have been so, to be read too.
+    /// The time in ms for which an entry must have been pending to be claimed from other consumers.
     pub(super) claim: Option<u64>,
-    /// Where the first key is.
+    /// The position of the first key.
     pub(super) first: usize,
     pub(super) streams: usize,
 }
 
 impl<'a> Options<'a> {
-    /// Of XREAD, or of XREADGROUP.
+    /// Parses the options of XREAD, or of XREADGROUP.
     pub(super) fn parse(call: &Call<'a>, of_group: bool) -> Result<Options<'a>, Failure> {
         let (mut most, mut until, mut group, mut no_ack, mut at) = (0, None, None, false, 1);
         let mut claim = None;

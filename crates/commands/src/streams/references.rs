@@ -1,8 +1,8 @@
-//! XDELEX, XACKDEL of Redis 8.2: entries are taken out, and what becomes of the references that
-//! consumer groups have to them is said. XADD and XTRIM take the same three words.
+//! XDELEX, XACKDEL of Redis 8.2: delete entries, and choose what happens to the references that
+//! consumer groups have to them. XADD and XTRIM take the same three words.
 //!
-//! What is logged is what came of it: an XDEL of the entries that went, and for each group an XACK
-//! of what it no longer has pending.
+//! The commands are logged by their results: an XDEL of the deleted entries, and for each group an
+//! XACK of the entries that are no longer pending.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, SYNTAX};
@@ -13,15 +13,15 @@ use keyspace::{StreamEdit, StreamGroup, StreamId, StreamTrim, Txn};
 
 use super::{id, reply, stream_mut};
 
-/// What becomes of the references to entries that are taken out.
+/// What happens to the references to deleted entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum References {
-    /// Groups keep them, as XDEL and XTRIM always did.
+    /// Groups keep them, as with plain XDEL and XTRIM.
     #[default]
     Keep,
-    /// They go too.
+    /// Groups lose them.
     Delete,
-    /// Only entries go to which there are none: which each group has read and acknowledged.
+    /// Only unreferenced entries are deleted: those that each group has read and acknowledged.
     Acked,
 }
 
@@ -76,28 +76,29 @@ pub(crate) const XACKDEL: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// Answers about an ID: nothing is known of it; it was deleted; it is still referenced.
+/// Replies for an ID: unknown; deleted; still referenced.
 const UNKNOWN: i64 = -1;
 const DELETED: i64 = 1;
 const REFERENCED: i64 = 2;
 
-/// How many entries a trim with ACKED visits for each that it may take out, where it has a limit.
+/// The number of entries that a trim with ACKED visits for each that it may delete, if it has a
+/// limit.
 const VISITED: u64 = 4;
 
 /// Groups with their names.
 type Groups = Vec<(Vec<u8>, StreamGroup)>;
 
-/// What was taken out.
+/// The entries and references that were deleted.
 #[derive(Default)]
 pub(super) struct Gone {
     /// Entries.
     entries: Vec<StreamId>,
-    /// References, by the number of their group.
+    /// References, by the index of their group.
     references: Vec<(usize, StreamId)>,
 }
 
 impl Gone {
-    /// Takes an entry out; whether it was there.
+    /// Deletes an entry. Returns true if it existed.
     fn delete(
         &mut self,
         edit: &mut StreamEdit<'_, '_>,
@@ -110,7 +111,7 @@ impl Gone {
         Ok(was_there)
     }
 
-    /// Takes the reference of a group out; whether it had one.
+    /// Removes the reference of a group. Returns true if it had one.
     fn acknowledge(
         &mut self,
         edit: &mut StreamEdit<'_, '_>,
@@ -125,7 +126,7 @@ impl Gone {
         Ok(had)
     }
 
-    /// Takes the references of all groups out.
+    /// Removes the references of all groups.
     fn acknowledge_all(
         &mut self,
         edit: &mut StreamEdit<'_, '_>,
@@ -136,7 +137,7 @@ impl Gone {
             .try_for_each(|number| self.acknowledge(edit, groups, number, id).map(|_| ()))
     }
 
-    /// Does with an entry what is to be done with one that is not needed; the answer about it.
+    /// Deletes an entry, as far as its references allow, and returns the reply for it.
     fn take_out(
         &mut self,
         edit: &mut StreamEdit<'_, '_>,
@@ -155,7 +156,7 @@ impl Gone {
         Ok(if was_there { DELETED } else { UNKNOWN })
     }
 
-    /// Logs it, and says what happened to the key.
+    /// Logs the changes, and sends the event of the key.
     fn say(&self, call: &mut Call<'_>, groups: &Groups, event: Option<&'static str>) {
         let key = call.key(0);
         if !self.entries.is_empty() {
@@ -168,7 +169,7 @@ impl Gone {
         self.log_references(call, groups);
     }
 
-    /// Logs what groups no longer have pending.
+    /// Logs the entries that are no longer pending in groups.
     pub(super) fn log_references(&self, call: &mut Call<'_>, groups: &Groups) {
         let key = call.key(0);
         for (number, (name, _)) in groups.iter().enumerate() {
@@ -206,7 +207,7 @@ fn is_referenced(
     Ok(false)
 }
 
-/// Returns the strategy and the IDs of a request, which begin at this argument.
+/// Parses the strategy and the IDs, which begin at this argument.
 fn parse(call: &Call<'_>, from: usize) -> Result<(References, Vec<StreamId>), Failure> {
     let (mut references, mut ids, mut at) = (None, None, from);
     while at < call.args.len() {
@@ -272,7 +273,7 @@ fn xackdel(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             } else if gone.take_out(edit, &groups, references, *id)? == REFERENCED {
                 REFERENCED
             } else {
-                // Also where the entry had gone before.
+                // Also if the entry had been deleted before.
                 DELETED
             });
         }
@@ -292,12 +293,12 @@ fn answer(call: &mut Call<'_>, answers: &[i64]) -> Done {
     Ok(())
 }
 
-/// A trim that heeds references.
+/// A trim that respects references.
 #[derive(Default)]
 pub(super) struct Trimmed {
-    /// How many entries went.
+    /// The number of deleted entries.
     pub(super) count: u64,
-    /// They went one by one.
+    /// True if they were deleted one by one.
     is_selective: bool,
     gone: Gone,
     groups: Groups,
@@ -325,9 +326,9 @@ impl Trimmed {
         Ok(done)
     }
 
-    /// Takes out the references to everything before what a trim has left: to what it took out, and
-    /// to what had been deleted before and kept them. A trim that took nothing out is one up to its
-    /// ID, unless that is only about so.
+    /// Removes the references to all entries before the first one left: those that the trim
+    /// deleted, and those deleted before whose references stayed. If the trim deleted nothing, this
+    /// applies up to its ID, unless that is approximate.
     fn delete_old_references(
         &mut self,
         edit: &mut StreamEdit<'_, '_>,
@@ -338,7 +339,7 @@ impl Trimmed {
             _ if self.count == 0 => return Ok(()),
             _ => None,
         };
-        // None where nothing is left.
+        // `None` if no entry is left.
         let end = edit.read().first_id()?.into_iter().chain(least).min();
         let mut old = Vec::new();
         for (number, (_, group)) in self.groups.iter().enumerate() {
@@ -356,15 +357,15 @@ impl Trimmed {
         Ok(())
     }
 
-    /// Takes the oldest entries out to which nothing refers, until what is wanted is left, or none
-    /// of them are.
+    /// Deletes the oldest unreferenced entries, until the wanted number is left, or no more are
+    /// unreferenced.
     fn trim_acked(
         &mut self,
         edit: &mut StreamEdit<'_, '_>,
         trim: StreamTrim,
     ) -> Result<(), keyspace::Error> {
         self.is_selective = true;
-        // Beyond what each group has read, all is referenced.
+        // Entries that some group has not read are all referenced.
         let read_by_all = self.groups.iter().map(|(_, group)| group.last).min();
         let mut wanted = match trim.bound {
             StreamBound::Len(len) => edit.head().len.saturating_sub(len),
@@ -373,7 +374,7 @@ impl Trimmed {
         if trim.most > 0 {
             wanted = wanted.min(trim.most);
         }
-        // With ~ it is no matter if some are left, and those that are referenced cost time too.
+        // With ~ some may be left, and visiting referenced entries costs time too.
         let most = if trim.whole_nodes && trim.most > 0 { trim.most } else { u64::MAX };
         let mut to_visit = most.saturating_mul(VISITED);
         let (mut free, mut failed) = (Vec::new(), None);
@@ -400,12 +401,12 @@ impl Trimmed {
         Ok(())
     }
 
-    /// Returns true if the trim itself is to be logged: no entries went one by one.
+    /// Returns true if the trim itself must be logged: no entries were deleted one by one.
     pub(super) fn is_whole(&self) -> bool {
         !self.is_selective
     }
 
-    /// Logs what groups lost, and entries that went one by one.
+    /// Logs the references that groups lost, and the entries that were deleted one by one.
     pub(super) fn log(&self, call: &mut Call<'_>) {
         self.gone.say(call, &self.groups, None);
     }

@@ -4,10 +4,10 @@ use engine::failure::Failure;
 use keyspace::{StreamEntry, StreamId, StreamRef};
 use resp::Writer;
 
-/// Entries that take about as long to show as others can wait for.
+/// The number of entries whose display takes about as long as other clients can wait.
 const MANY: u64 = 3000;
 
-/// Returns an ID as clients read it.
+/// Returns an ID as text.
 pub(super) fn text(id: StreamId) -> String {
     format!("{}-{}", id.ms, id.seq)
 }
@@ -31,7 +31,7 @@ fn fields(out: &mut Writer, entry: &StreamEntry<'_>) {
     }
 }
 
-/// Writes an entry with how long ago (ms) and how often it was delivered before.
+/// Writes an entry with the time since its last delivery (ms) and the number of deliveries.
 pub(super) fn delivered_entry(out: &mut Writer, found: &StreamEntry<'_>, before: (u64, u64)) {
     out.array(4);
     fields(out, found);
@@ -39,7 +39,7 @@ pub(super) fn delivered_entry(out: &mut Writer, found: &StreamEntry<'_>, before:
     out.integer(before.1.min(i64::MAX as u64) as i64);
 }
 
-/// Returns the entry of an ID; `false`, and no reply, where there is none.
+/// Writes the entry with this ID. Returns false, without a reply, if there is none.
 pub(super) fn entry_of(
     out: &mut Writer,
     stream: &StreamRef<'_>,
@@ -54,7 +54,7 @@ pub(super) fn entry_of(
     Ok(any)
 }
 
-/// Returns up to `most` entries of some IDs; 0 for all.
+/// Writes up to `most` entries of some IDs; 0 for all.
 pub(super) fn entries(
     out: &mut Writer,
     stream: &StreamRef<'_>,

@@ -61,7 +61,7 @@ fn xsetid(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Returns the number of entries ever added, and the greatest ID ever taken out.
+/// Parses the number of entries ever added, and the highest ID ever deleted.
 fn options(call: &Call<'_>, last: StreamId) -> Result<(Option<u64>, Option<StreamId>), Failure> {
     let (mut added, mut deleted, mut at) = (None, None, 3);
     while at < call.args.len() {

@@ -73,12 +73,12 @@ fn xtrim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Returns about how many entries go.
+/// Estimates the number of entries that are deleted.
 fn entries_trimmed(trim: StreamTrim, stream: &StreamRef<'_>) -> Result<u64, Failure> {
     let head = stream.head();
     let entries = match trim.bound {
         StreamBound::Len(most) => head.len.saturating_sub(most),
-        // As if they had come evenly.
+        // Assumes that the entries were added evenly over time.
         StreamBound::Id(id) => {
             let first = stream.first_id()?.map_or(0, |first| first.ms);
             let (before, all) = (id.ms.saturating_sub(first), head.last.ms.saturating_sub(first));
@@ -88,8 +88,7 @@ fn entries_trimmed(trim: StreamTrim, stream: &StreamRef<'_>) -> Result<u64, Fail
     Ok(if trim.most > 0 { entries.min(trim.most) } else { entries })
 }
 
-/// Returns the trim that has the same effect at any time: its result in the place of what is done
-/// about.
+/// Returns the trim that has the same effect at any time: its result instead of an approximation.
 pub(super) fn exact(trim: StreamTrim, stream: &StreamRef<'_>) -> Result<Vec<Vec<u8>>, Failure> {
     let (word, bound) = match trim.bound {
         StreamBound::Len(most) => {
@@ -104,15 +103,15 @@ pub(super) fn exact(trim: StreamTrim, stream: &StreamRef<'_>) -> Result<Vec<Vec<
     Ok(vec![word.into(), b"=".to_vec(), bound.into_bytes()])
 }
 
-/// What is between the key and the entry of XADD, or after the key of XTRIM.
+/// The options between the key and the entry of XADD, or after the key of XTRIM.
 #[derive(Debug)]
 pub(super) struct Options {
     pub(super) trim: Option<StreamTrim>,
-    /// What becomes of references to entries that go.
+    /// What happens to references to deleted entries.
     pub(super) references: References,
     pub(super) make: bool,
     pub(super) id: Wanted,
-    /// Where the ID is, or the end.
+    /// The position of the ID, or the end.
     pub(super) id_at: usize,
 }
 
@@ -171,7 +170,7 @@ fn length(call: &Call<'_>, at: usize) -> Result<StreamBound, Failure> {
     }
 }
 
-/// Returns how many entries may go.
+/// Returns the maximum number of entries that may be deleted; 0 for no limit.
 fn most(
     call: &Call<'_>,
     trims: bool,
@@ -188,7 +187,7 @@ fn most(
         return Err("ERR syntax error, XTRIM must be called with a trimming strategy".into());
     }
     if call.session.replay {
-        // What a log says was done.
+        // A logged trim is exact.
         return Ok(0);
     }
     match limit {

@@ -1,5 +1,5 @@
-//! DIGEST and DELEX of Redis 8.4, DELIFEQ of Valkey 9: what is done with a string depends on what
-//! it is. A key that is deleted is logged as a DEL.
+//! DIGEST and DELEX of Redis 8.4, DELIFEQ of Valkey 9: commands that show or compare the digest or
+//! value of a string. A deleted key is logged as a DEL.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure};
@@ -62,7 +62,7 @@ pub(crate) const DELEX: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// With a condition the reply tells what the value is.
+/// Returns the key's flags: with a condition the reply reveals something of the value.
 fn delex_key_flags(args: &[&[u8]]) -> u16 {
     if args.len() > 2 { KEY_RW | KEY_ACCESS | KEY_DELETE } else { KEY_RM | KEY_DELETE }
 }

@@ -1,11 +1,11 @@
-//! Conditions on the string that a key holds: equal or not equal to a value, or its digest to a
-//! digest. SET and DELEX of Redis 8.4 take them; Valkey has the first, in SET and as DELIFEQ.
+//! Conditions on the string at a key: it equals a value or not, or its digest equals a digest or
+//! not. SET and DELEX of Redis 8.4 accept all of them; Valkey has the first, in SET and as DELIFEQ.
 
 use engine::failure::Failure;
 use keyspace::Str;
 use xxhash_rust::xxh3::Xxh3;
 
-/// How a string is compared.
+/// A comparison of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {
     /// Equal to a value.
@@ -31,12 +31,12 @@ impl Comparison {
         }
     }
 
-    /// Returns true if SET with it writes a key that does not exist.
+    /// Returns true if SET with this condition writes a key that does not exist.
     pub(super) fn holds_without_key(self) -> bool {
         matches!(self, Comparison::NotEqual | Comparison::DigestNotEqual)
     }
 
-    /// Returns true if the string compares to the operand so.
+    /// Returns true if the string meets the condition.
     pub(super) fn holds(self, value: &Str<'_>, operand: &[u8]) -> Result<bool, Failure> {
         let is_equal = match self {
             Comparison::Equal | Comparison::NotEqual => is_equal(value, operand)?,

@@ -1,7 +1,7 @@
 //! INCR, DECR, INCRBY, DECRBY, INCRBYFLOAT: strings as numbers.
 //!
-//! INCRBYFLOAT counts in 80-bit numbers as Redis does, and is logged as the SET of its result,
-//! since another machine might round otherwise.
+//! INCRBYFLOAT computes with 80-bit numbers as Redis does, and is logged as the SET of its result,
+//! since another machine might round differently.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, NOT_FLOAT, NOT_INTEGER};
@@ -88,7 +88,7 @@ fn decrby(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     add(call, txn, by)
 }
 
-/// A number has at most this many characters; what is longer is none.
+/// The maximum number of characters in a number.
 const LONGEST_NUMBER: usize = 20;
 
 fn add(call: &mut Call<'_>, txn: &mut Txn<'_>, by: i64) -> Done {

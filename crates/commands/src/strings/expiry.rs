@@ -3,7 +3,7 @@
 use engine::call::Call;
 use engine::failure::{Failure, NOT_INTEGER};
 
-/// How an expiry time is given.
+/// The unit and base of an expiry time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Seconds from now.
@@ -29,13 +29,13 @@ impl Unit {
         }
     }
 
-    /// Returns true if it counts from 1970 and not from now.
+    /// Returns true if the time counts from 1970 and not from now.
     pub(crate) fn is_absolute(self) -> bool {
         matches!(self, Unit::UnixSeconds | Unit::UnixMillis)
     }
 }
 
-/// Returns the unix time in milliseconds that an expiry option names.
+/// Returns the unix time in milliseconds that an expiry option gives.
 pub(super) fn expire_at(call: &Call<'_>, text: &[u8], unit: Unit) -> Result<u64, Failure> {
     let invalid = || {
         let name = call.command.spec.name;

@@ -1,4 +1,4 @@
-//! GETEX: read, and change the expiry time.
+//! GETEX: reads a string, and changes its expiry time.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, SYNTAX};

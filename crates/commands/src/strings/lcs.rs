@@ -1,9 +1,9 @@
 //! LCS: the longest common subsequence of two strings.
 //!
 //! A table of the lengths for all prefixes is filled, and walked back from its end. The walk is
-//! Redis's step for step, since it decides which of several longest subsequences is told and how it
-//! is cut into ranges (a match that does not continue the current range ends it and is not part of
-//! the next).
+//! Redis's step for step, since it decides which of several longest subsequences is returned and
+//! how it is cut into ranges (a match that does not continue the current range ends it and is not
+//! part of the next).
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, SYNTAX};
@@ -105,7 +105,7 @@ struct Lengths<'a> {
     cells: Vec<u32>,
 }
 
-/// A match of both strings: from and to, both included.
+/// A range of matching bytes in both strings: first and last positions, both included.
 #[derive(Clone, Copy)]
 struct Range {
     a: (usize, usize),
@@ -143,7 +143,7 @@ impl<'a> Lengths<'a> {
         reversed
     }
 
-    /// Walks back from the end, telling each matching byte and each range that is complete.
+    /// Walks back from the end, and reports each matching byte and each complete range.
     fn walk(&self, mut byte: impl FnMut(u8), mut complete: impl FnMut(Range)) {
         let (mut i, mut j) = (self.a.len(), self.b.len());
         let mut open: Option<Range> = None;

@@ -1,7 +1,7 @@
 //! Strings.
 //!
-//! Values are read piece by piece straight into the reply; a value that is kept as an integer stays
-//! one where Redis keeps it, since OBJECT ENCODING shows it.
+//! Values are read piece by piece straight into the reply. A value that is stored as an integer
+//! stays one wherever it does in Redis, since OBJECT ENCODING shows it.
 
 mod compare;
 mod condition;
@@ -55,8 +55,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &set::SETNX,
 ];
 
-/// Replies with bytes `from..to` of a string. Whoever is told of a failure undoes what was
-/// written.
+/// Replies with bytes `from..to` of a string. On an error the caller must undo what was written.
 fn reply_part(out: &mut Writer, value: &Str<'_>, from: usize, to: usize) -> Done {
     if !out.takes(to - from) {
         return Ok(());
@@ -67,14 +66,14 @@ fn reply_part(out: &mut Writer, value: &Str<'_>, from: usize, to: usize) -> Done
     Ok(())
 }
 
-/// Replies with the string at a key, or a null; whether there was one.
+/// Replies with the string at a key, or a null. Returns true if there was one.
 fn reply_string(call: &mut Call<'_>, txn: &mut Txn<'_>, key: &Key<'_>) -> Result<bool, Failure> {
     let Some(entry) = txn.find(call.db(), key) else {
         call.out.null();
         return Ok(false);
     };
     let value = txn.read_string(&entry)?;
-    // Only a read can be run again, if the medium loses bytes while they are copied.
+    // Only a read can be repeated if a media error is found while its bytes are copied.
     let may_pin = call.may_pin && !call.command.spec.has(WRITE);
     if let Some(bytes) = value.as_slice() {
         call.out.bulk(bytes);

@@ -45,7 +45,7 @@ pub(crate) const MSETEX: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// What is after the pairs.
+/// The options after the pairs.
 #[derive(Default)]
 struct Options<'a> {
     only_new: bool,
@@ -87,7 +87,7 @@ fn msetex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Returns how many pairs there are.
+/// Parses the number of pairs.
 fn count(call: &Call<'_>) -> Result<usize, Failure> {
     const INVALID: &str = "ERR invalid numkeys value";
     let given = resp::number::parse_i64(call.args[1]).ok_or(INVALID)?;

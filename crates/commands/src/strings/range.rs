@@ -52,8 +52,8 @@ fn getrange(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Returns the bytes from `start` to `end`, both included and negative from the end; `None` for
-/// none.
+/// Returns the range of bytes from `start` to `end`, both included and negative from the end;
+/// `None` if it is empty.
 fn within(start: i64, end: i64, len: usize) -> Option<(usize, usize)> {
     if len == 0 || (start < 0 && end < 0 && start > end) {
         return None;

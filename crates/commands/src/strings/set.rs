@@ -1,7 +1,7 @@
 //! SET with all its options, and its older relatives SETNX, SETEX, PSETEX.
 //!
-//! Whatever the options, what is logged is a plain SET: the conditions were met, and an expiry time
-//! is written as the point in time that it came to.
+//! Every form is logged as a plain SET: the conditions were met, and an expiry time is logged as an
+//! absolute time.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, SYNTAX};
@@ -153,7 +153,7 @@ fn set_with(call: &mut Call<'_>, txn: &mut Txn<'_>, options: Options<'_>) -> Don
     Ok(())
 }
 
-/// Returns true if the key is as the options want it.
+/// Returns true if the key meets the condition.
 fn condition_holds(
     call: &Call<'_>,
     txn: &mut Txn<'_>,

@@ -38,11 +38,11 @@ fn exec(call: &mut Call<'_>) -> Done {
         return Err("ERR EXEC without MULTI".into());
     };
     let db = call.db();
-    // CLIENT INFO within it shows the transaction.
+    // CLIENT INFO within the transaction shows it.
     call.session.client.queued.store(queue.requests.len() as i64, Relaxed);
     let done = execute(call, &queue);
     if done.as_ref().is_err_and(Failure::comes_again) {
-        // Nothing has happened.
+        // Nothing has been executed.
         call.session.select(db);
         put_back(call.session, queue);
         return done;
@@ -52,7 +52,8 @@ fn exec(call: &mut Call<'_>) -> Done {
     done
 }
 
-/// What SELECT, AUTH and HELLO change, as it was before: they come again with the other steps.
+/// The state that SELECT, AUTH and HELLO change, as it was before: these are repeated with the
+/// other steps.
 struct Before {
     db: Db,
     user: Arc<Account>,
@@ -79,7 +80,7 @@ impl Before {
     }
 }
 
-/// Returns true if it takes long whatever is at its keys, even to look them up.
+/// Returns true if the transaction takes long whatever its keys contain, even to look them up.
 fn is_long(queue: &Queue) -> bool {
     let commands = weights::COMMAND * queue.requests.len() as u64;
     let words = weights::ARGUMENT * queue.requests.words() as u64;
@@ -125,14 +126,14 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
         match done {
             Ok(false) => may_give_up = engine.memory_limits().free_for(queue.bytes, tries),
             Ok(true) => break,
-            // The queue is gone: nobody is to run this again.
+            // The queue is gone: this must not be executed again.
             Err(failure) => {
                 before.restore(call);
                 return Err(failure.at_last());
             }
         }
     }
-    // An EXEC ends with no large string that could be untrue.
+    // An EXEC has no pinned string, whose copy could fail here.
     engine.unlocked(call)
 }
 
@@ -148,13 +149,13 @@ fn can_be_repeated(step: &Step<'_>) -> bool {
     matches!(run, Run::Keys(_) | Run::Reach(..) | Run::Script(..)) || step.command.spec.is(SELECTS)
 }
 
-/// Returns true if a key changed that the session watches.
+/// Returns true if a key that the session watches has changed.
 fn is_broken(call: &Call<'_>, txn: &Txn<'_>) -> bool {
     call.session.is_touched() || call.session.watches.iter().any(|watch| txn.has_expired(watch))
 }
 
-/// Refuses the transaction if one of its steps is to be refused in the database that is selected
-/// then.
+/// Refuses the transaction if one of its steps must be refused in the database selected at that
+/// step.
 #[cold]
 fn refuse_damaged(call: &Call<'_>, steps: &[Step<'_>]) -> Done {
     let mut db = call.session.db;
@@ -186,8 +187,8 @@ fn changes_databases(step: &Step<'_>) -> bool {
 }
 
 /// Locks the shards of these keys, or all of them, checks the watches and runs all steps. With
-/// `may_give_up`, a step that finds no free memory ends it, and nothing has happened; whether it
-/// came to an end.
+/// `may_give_up`, a step that finds no free memory ends it without effect. Returns true if it was
+/// completed.
 fn attempt(
     call: &mut Call<'_>,
     steps: &[Step<'_>],
@@ -199,7 +200,7 @@ fn attempt(
         refuse_damaged(call, steps)?;
     }
     let mut txn = call.engine.lock_keys(call.session, locks, call.now_ms())?;
-    // What one step leaves to the next is not known.
+    // The effects of one step on the next are not known.
     let weights = || steps.iter().map(|step| weight_of(step, &txn, call.session.db));
     if call.may_move() && weights().fold(0, u64::saturating_add) > LONG {
         return Err(Failure::takes_long(None));
@@ -226,13 +227,13 @@ fn attempt(
         if inner.long_script.is_some() || failed.is_some_and(|failed| failed.takes_long) {
             return Err(Failure::takes_long(inner.long_script));
         }
-        // A script that the shutdown ended is no reason to execute the commands next to it.
+        // After a shutdown has ended a script, the commands next to it must not be executed.
         if failed.is_some() && inner.engine.running_scripts().is_ending() {
             return Err("ERR the server is shutting down".into());
         }
         inner.engine.finish(&mut inner, started_ns, failed.is_some());
         inner.waited_ns = heap::waited_ns();
-        // Where a part of the span table may be lost, no span is known to be free.
+        // If a part of the span table may be lost, no span is known to be free.
         if failed.is_some_and(|failed| failed.out_of_memory) && !keyspace.has_lost_since(losses) {
             if may_give_up {
                 return Ok(false);

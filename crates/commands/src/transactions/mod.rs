@@ -1,9 +1,9 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH: several commands as one.
 //!
 //! Between MULTI and EXEC commands are only checked and queued. EXEC locks the shards of all queued
-//! and watched keys at once, looks at the watches after the locks, and runs everything in one
-//! keyspace transaction: durable and visible as a whole or not at all. A queued command that fails
-//! undoes its own changes and leaves the others', as in Redis.
+//! and watched keys at once, then checks the watches, and runs everything in one keyspace
+//! transaction: durable and visible as a whole or not at all. A queued command that fails undoes
+//! its own changes only, as in Redis.
 
 mod exec;
 mod multi;

@@ -1,4 +1,4 @@
-//! MULTI and DISCARD: begin to queue, and forget the queue.
+//! MULTI and DISCARD: start a queue, and drop it.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,7 +1,7 @@
-//! WATCH and UNWATCH: to be told by a failing EXEC that a key changed.
+//! WATCH and UNWATCH: make EXEC fail if a key has changed.
 //!
 //! The keyspace sets the session's flag in the transaction that changes a watched key, so that no
-//! change can fall between the look at the flag and the execution.
+//! change can happen between the check of the flag and the execution.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -57,7 +57,7 @@ pub(crate) const UNWATCH: CommandSpec = CommandSpec {
 };
 
 fn unwatch(call: &mut Call<'_>) -> Done {
-    // Within EXEC, which ends all watches itself, it may be undone and executed again.
+    // Within EXEC, which ends all watches itself, this may be undone and repeated.
     if !call.is_inner() {
         call.engine.unwatch(call.session);
     }

@@ -1,8 +1,8 @@
 //! Random requests made from the command table: the documented arguments of a command are its
 //! grammar.
 //!
-//! Most requests are well formed, with values from the edges of their kind; some have a word
-//! dropped, doubled or replaced, so that errors and their order are compared too.
+//! Most requests are well formed, with edge values of each kind; in some a word is dropped, doubled
+//! or replaced, so that errors and their order are compared too.
 #![allow(dead_code, unreachable_pub, reason = "each test uses its own part")]
 
 use commands::spec::{Arg, ArgKind, CommandSpec, Group};
@@ -13,7 +13,7 @@ const HASHES: &[&str] = &["h1", "h2", "{a}h"];
 const SETS: &[&str] = &["t1", "t2", "{a}t"];
 const LISTS: &[&str] = &["l1", "l2", "{a}l"];
 const SORTED_SETS: &[&str] = &["z1", "z2", "{a}z"];
-/// Scores, weights and ends of ranges of these.
+/// Scores, weights and bounds of ranges.
 const SCORES: &[&str] = &[
     "0",
     "1",
@@ -39,7 +39,7 @@ const SCORES: &[&str] = &[
     "0x10",
     " 1",
 ];
-/// Ends of ranges of scores, of names and of ranks.
+/// Bounds of ranges of scores, of names and of ranks.
 const BOUNDS: &[&str] =
     &["0", "1", "-1", "-inf", "+inf", "(1", "(0", "7", "(7", "3", "-3", "(-inf", "100", "( 1", "("];
 const NAMES: &[&str] =
@@ -52,23 +52,23 @@ const LATITUDES: &[&str] =
     &["38.115556", "37.502669", "37.77", "0", "85", "-85", "86", "", "35.68", "38"];
 /// Radii, widths, heights.
 const LENGTHS: &[&str] = &["200", "1000", "0", "0.5", "50000", "-1", "abc", "5000000", "250.5"];
-/// The longest request for what later versions of Redis extended.
+/// The maximum length of requests that later versions of Redis extended.
 const EXTENDED: &[(&str, usize)] = &[("zrank", 3), ("zrevrank", 3)];
 const STREAMS: &[&str] = &["x1", "x2", "{a}x"];
-/// IDs that an entry is given: no time of day, which two servers tell differently.
+/// IDs for new entries: no time of day, which differs between two servers.
 const NEW_IDS: &[&str] =
     &["5-*", "5-*", "5-*", "5-*", "5-1", "5-3", "5-9", "5", "6-*", "1-1", "0-*", "0-0", "+", "7-"];
-/// IDs that are there, more often than not, and what may represent one.
+/// IDs that usually exist, and words that may stand for one.
 const IDS: &[&str] = &[
     "5-1", "5-2", "5-3", "5-4", "5", "(5-1", "(5-3", "-", "+", "0", "0-0", "6", "$", ">", "5-9",
     "x", ">", ">",
 ];
-/// The command that makes space for as many as it is asked for at once.
+/// The command that allocates for as many entries as COUNT says at once.
 const COUNTED: &str = "xautoclaim";
-/// Of groups and of their consumers.
+/// Names of groups.
 const GROUPS: &[&str] = &["g", "g", "g", "group", ""];
 const CONSUMERS: &[&str] = &["alice", "alice", "bob", "carol", ""];
-/// Times that no clock is near to.
+/// Times that are far from any clock.
 const IDLE_TIMES: &[&str] = &["0", "0", "0", "100000000", "-1", "x"];
 const THRESHOLDS: &[&str] = &["0", "1", "2", "3", "5", "5-2", "5-4", "-1", "(5", "100"];
 const NUMBERS_OF_KEYS: &[&str] = &["1", "1", "1", "2", "3", "0"];
@@ -120,7 +120,7 @@ const INTEGERS: &[&str] = &[
     "536870912",
     "4294967296",
 ];
-/// Of bits, and of bytes for SETRANGE.
+/// Offsets of bits, and of bytes for SETRANGE.
 const OFFSETS: &[&str] =
     &["0", "1", "7", "8", "13", "100", "#0", "#3", "-1", "10000", "4294967296", "abc", "", "1.5"];
 const WIDTHS: &[&str] =
@@ -140,20 +140,20 @@ const TIMES: &[&str] = &[
     "1.5",
     "",
 ];
-/// Of blocking commands, in seconds; never forever.
+/// Timeouts of blocking commands, in seconds; never forever.
 const TIMEOUTS: &[&str] =
     &["0.001", "0.001", "0.001", "1e-3", "0.0011", "-1", "-0.5", "abc", "", "nan", "-inf", "1e300"];
 const UNIX_TIMES: &[&str] =
     &["9999999999", "9999999999999", "1", "0", "-5", "9223372036854775807", "x"];
 const PATTERNS: &[&str] = &["*", "a*", "?", "[a-c]", "{a}*", "nothing", "\\a", "[", "*e*"];
-/// Of names of keys, with places for elements.
+/// Patterns of names of keys, with places for elements.
 const KEY_PATTERNS: &[&str] =
     &["*", "*", "{a}*", "{a}*", "h*->1", "h*->hello", "{a}*->0", "w_*", "#", "a", "*->", "*->*"];
 const DATABASES: &[&str] = &["0", "1", "2", "0", "1", "15", "16", "-1", "x", "3000000000"];
 const JUNK: &[&str] =
     &["junk", "", "NX", "XX", "GET", "EX", "KEEPTTL", "DB", "REPLACE", "LIMIT", "*"];
 
-/// Lengths of values around which something changes inside.
+/// Lengths at which the encoding of values changes.
 const TEXT_LENGTHS: &[usize] =
     &[63, 64, 65, 511, 512, 513, 4088, 4096, 4104, 16_383, 16_385, 65_537, 300_000];
 
@@ -162,11 +162,11 @@ pub fn keys_of_requests() -> impl Iterator<Item = &'static str> {
     [KEYS, HASHES, SETS, LISTS, SORTED_SETS, PLACES, STREAMS].into_iter().flatten().copied()
 }
 
-/// A request for the command, as Redis 7.0 would take it.
+/// A request for the command, in a form that Redis 7.0 accepts.
 pub fn request(spec: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
     let mut words = grammatical(spec, false, random);
     if spec.name == COUNTED {
-        // More or less of that is there.
+        // Whether there is memory for a huge COUNT depends on the server.
         words.retain(|word| word.len() < 9 || word.iter().any(|byte| !byte.is_ascii_digit()));
     }
     if let Some((_, most)) = EXTENDED.iter().find(|(name, _)| *name == spec.name) {
@@ -178,13 +178,12 @@ pub fn request(spec: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
     words
 }
 
-/// A request for the command with what later versions know too, and in no form that another server
-/// would have to take.
+/// A request for the command, with the options of later versions; other servers need not accept it.
 pub fn latest_request(spec: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
     grammatical(spec, true, random)
 }
 
-/// Makes words of the documented arguments, or nearly of them.
+/// Makes words from the documented arguments, mostly well formed.
 fn grammatical(spec: &CommandSpec, later: bool, random: &mut Rng) -> Vec<Vec<u8>> {
     let mut words = vec![spelled(spec.name, random)];
     let mut grammar = Grammar { group: spec.group, later, random };
@@ -206,8 +205,8 @@ pub fn lengthen(word: &mut Vec<u8>, random: &mut Rng) {
     }
 }
 
-/// Leaves no order of a SORT to chance: that of a set that is not sorted, and that of equal texts
-/// that keys hold.
+/// Makes the order of a SORT definite: that of a set that is not sorted, and that of equal texts
+/// from other keys.
 fn sort_unordered(words: &mut Vec<Vec<u8>>) {
     let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
     let mut has_by = false;
@@ -224,7 +223,7 @@ fn sort_unordered(words: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// Lets `FIELDS numfields` tell how many follow.
+/// Makes the number after `FIELDS` match the fields that follow.
 fn count_fields(spec: &CommandSpec, words: &mut [Vec<u8>]) {
     let Some(arg) = spec.args.last().filter(|arg| arg.token == "FIELDS") else { return };
     let is_fields = |word: &Vec<u8>| word.eq_ignore_ascii_case(arg.token.as_bytes());
@@ -248,7 +247,7 @@ fn spelled(name: &str, random: &mut Rng) -> Vec<u8> {
 /// Adds arguments to requests.
 struct Grammar<'a> {
     group: Group,
-    /// Whether what later versions know is added too.
+    /// Adds options of later versions too.
     later: bool,
     random: &'a mut Rng,
 }
@@ -263,7 +262,7 @@ impl Grammar<'_> {
             return;
         }
         if arg.is_optional && (self.random.u8(..3) > 0 || arg.token == "BLOCK") {
-            // Who waits for one connection keeps the other one waiting.
+            // A client that waits on one connection would keep the other one waiting.
             return;
         }
         let times = if arg.is_multiple { self.random.usize(1..4) } else { 1 };
@@ -291,12 +290,12 @@ impl Grammar<'_> {
     }
 }
 
-/// Returns true if the argument is one of a version of Redis that is later than the server's.
+/// Returns true if the argument is of a later version of Redis than the server.
 fn is_later(arg: &Arg) -> bool {
     arg.since.starts_with(['8', '9']) || arg.since == "7.4.0"
 }
 
-/// Keys on which a group's commands find their own type, more often than not.
+/// Keys that usually have the type of a group's commands.
 pub fn keys(group: Group, random: &mut Rng) -> &'static [&'static str] {
     match (group, random.u8(..12)) {
         (Group::Hash, 1..) | (Group::Generic, 0..3) => HASHES,

@@ -1,4 +1,4 @@
-//! When and how often keys were used, as OBJECT IDLETIME and OBJECT FREQ tell it.
+//! When and how often keys were used, as shown by OBJECT IDLETIME and OBJECT FREQ.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::support::{Client, TestClock, volatile};
 use commands::{Clock as _, Engine, EngineOptions};
 use keyspace::{Eviction, Policy};
 
-/// An engine by a clock that a test sets.
+/// An engine with a clock that the test sets.
 fn engine(clock: &Arc<TestClock>, policy: Policy) -> Arc<Engine> {
     let options =
         EngineOptions { clock: clock.clone(), ..EngineOptions::new(volatile(4, 256 << 20)) };
@@ -25,7 +25,7 @@ fn number(client: &mut Client, command: &str) -> u64 {
     number.unwrap_or_else(|| panic!("{command}: {reply}"))
 }
 
-/// Of 100,000 keys, how many `fresh` tells as used after one of them was.
+/// Of 100,000 keys, those that `fresh` reports as used after one was read.
 fn fresh_after_one_read(policy: Policy, fresh: impl Fn(&mut Client, usize) -> bool) -> Vec<usize> {
     const KEYS: usize = 100_000;
     let clock = TestClock::new(1_000_000_000);
@@ -88,7 +88,7 @@ fn idle_times_outlive_a_change_of_the_policy() {
         let described = [idle(&mut client, "old"), idle(&mut client, "new")];
         assert_eq!(described, [605, 5], "{policy:?}");
     }
-    // What LFU keeps tells minutes.
+    // LFU keeps its time in minutes.
     evict_by(&engine, &clock, Policy::AllkeysLfu);
     assert_eq!(client.run("OBJECT FREQ old"), "(integer) 0", "decayed, one a minute");
     evict_by(&engine, &clock, Policy::AllkeysLru);

@@ -1,5 +1,5 @@
-//! Users: what each may do, alone, in transactions and in scripts, and what a change means for
-//! sessions that run.
+//! Users: what each may do, alone, in transactions and in scripts, and how a change affects
+//! existing sessions.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -95,7 +95,7 @@ fn every_key_that_migrate_moves_is_checked() {
         ("x 0 1", false),
         ("\"\" 0 1 KEYS a b", true),
         ("\"\" 0 1 KEYS a x", false),
-        // A key or a password that is called as the option is.
+        // A key or a password with the same name as the option.
         ("\"\" 0 1 KEYS x keys b", false),
         ("\"\" 0 1 KEYS keys a", true),
         ("\"\" 0 1 AUTH2 keys keys COPY KEYS a", true),
@@ -188,7 +188,7 @@ fn a_deleted_user_has_no_sessions() {
     // Before its connection is closed it may do nothing.
     client.check("GET k", "(error) NOAUTH Authentication required.");
     admin.check("GET k", "\"v\"");
-    // Who deletes its own user still gets the reply.
+    // A client that deletes its own user still gets the reply.
     admin.check("ACL SETUSER me on nopass +@all", "OK");
     let mut own = Client::new(&engine);
     own.check("AUTH me x", "OK");

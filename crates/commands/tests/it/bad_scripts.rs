@@ -1,5 +1,5 @@
-//! Scripts that are wrong, endless or huge: an error with Redis's text, the engine serves on, and
-//! what they took is given back.
+//! Scripts that are wrong, endless or huge: they fail with Redis's text, the engine continues to
+//! serve, and their memory is freed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -72,7 +72,7 @@ fn scripts_of_megabytes_run_or_are_refused_and_are_forgotten_by_a_flush() {
     assert!(left < 1 << 20, "{left} bytes are left of the compiled scripts");
 }
 
-/// A flush on one thread is seen by the others when they look, without a script of their own.
+/// Other threads notice a flush periodically, without running a script.
 #[test]
 fn a_flush_frees_what_other_threads_have_compiled() {
     let engine = engine();
@@ -113,8 +113,8 @@ fn keys_of_all_shards_that_were_not_declared_are_written_at_once() {
     client.check("GET key:1000", "\"1000\"");
 }
 
-/// Returns how many bytes of lines a client that monitors has, and whether it is closed, after a
-/// script that calls ECHO so often with a megabyte; in an EXEC, after another one.
+/// Returns the number of bytes of lines for a monitoring client, and whether it is closed, after a
+/// script that calls ECHO `count` times with a megabyte; in an EXEC, after another script.
 fn monitored(count: u32, in_exec: bool) -> (usize, bool) {
     let engine = engine();
     let (mut monitor, mut client) = (Client::new(&engine), Client::new(&engine));
@@ -144,8 +144,8 @@ fn those_who_monitor_a_script_without_end_are_closed() {
     assert_eq!(monitored(50, true), (63, true));
 }
 
-/// Returns how many events of this name a subscriber gets of this number of calls of a command on
-/// an absent key with a long name, in one script.
+/// Returns the number of these events that a subscriber gets for this many calls of a command on an
+/// absent key with a long name, in one script.
 fn events(event: &str, call: &str, count: u32) -> usize {
     let engine = engine();
     let (mut subscriber, mut client) = (Client::new(&engine), Client::new(&engine));
@@ -187,13 +187,13 @@ fn a_script_that_publishes_without_end_is_refused_to() {
     let reply = eval(&mut client, script, "1", &["k"]);
     let expected = "(error) ERR too many messages are published in one script or transaction";
     assert!(reply.starts_with(expected), "{reply}");
-    // What it did before the error is kept, as after any other error.
+    // The changes made before the error are kept, as after any other error.
     client.check("GET k", "\"68\"");
     let one = "return redis.call('publish', 'c', 'x')";
     assert_eq!(eval(&mut client, one, "0", &[]), "(integer) 1");
 }
 
-/// An engine whose long scripts have threads of their own; how many there are at present.
+/// An engine whose long scripts have threads of their own, and the current number of such threads.
 fn threaded() -> (Arc<Engine>, Arc<AtomicUsize>) {
     let (engine, threads) = (engine(), Arc::<AtomicUsize>::default());
     let (of_jobs, counted) = (Arc::clone(&engine), Arc::clone(&threads));

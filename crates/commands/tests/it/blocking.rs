@@ -1,4 +1,4 @@
-//! Blocking commands: who is served, when, with what, and what the command log says of it.
+//! Blocking commands: which client is served, when, with what, and how that is logged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,9 +17,8 @@ impl Stage {
         Stage { engine, clients: BTreeMap::new() }
     }
 
-    /// Executes lines such as `a BLPOP k 0`, separated by `;`. What comes of it: replies as they
-    /// come, `a: reply`, first that of the command, then those of clients that it unblocked, by
-    /// name.
+    /// Executes lines such as `a BLPOP k 0`, separated by `;`. Returns the replies as they come,
+    /// `a: reply`: first that of the command, then those of clients that it unblocked, by name.
     fn run_script(&mut self, script: &str) -> String {
         let mut heard = Vec::new();
         for line in script.split("; ") {
@@ -83,7 +82,7 @@ fn who_came_first_is_served_first() {
         "c BLPOP k 0; a BLPOP k 0; b BLPOP k 0; d RPUSH k 1; d RPUSH k 2 3",
         "d: (integer) 1; c: [\"k\", \"1\"]; d: (integer) 2; a: [\"k\", \"2\"]; b: [\"k\", \"3\"]",
     );
-    // Also where another key was waited for first.
+    // Also if another key is listed first.
     check(
         "a BLPOP j k 0; b BLPOP k 0; c RPUSH k 1; c RPUSH j 2; c RPUSH k 3",
         "c: (integer) 1; a: [\"k\", \"1\"]; c: (integer) 1; c: (integer) 1; b: [\"k\", \"3\"]",
@@ -126,7 +125,7 @@ fn a_move_serves_those_who_wait_for_its_target() {
         "a BRPOPLPUSH k k 0; b BLPOP k 0; c RPUSH k 1; c EXISTS k",
         "c: (integer) 1; a: \"1\"; b: [\"k\", \"1\"]; c: (integer) 0",
     );
-    // Two that move round in a circle are served once each.
+    // Two clients that move an element in a circle are served once each.
     check(
         "a BRPOPLPUSH k l 0; b BRPOPLPUSH l k 0; c RPUSH k 1; c LRANGE k 0 -1",
         "c: (integer) 1; a: \"1\"; b: \"1\"; c: [\"1\"]",
@@ -356,7 +355,7 @@ fn more_moves_than_are_locked_for_are_made_after_the_command() {
     last.run("BLPOP target:299 0");
     let mut filler = Client::new(&engine);
     let values: Vec<String> = (0..=MOVERS).map(|n| n.to_string()).collect();
-    // A value with many elements comes by one short command.
+    // A short command provides a value with many elements.
     filler.check(&format!("RPUSH {{k}}other {}", values.join(" ")), "(integer) 301");
     filler.check("RENAME {k}other k", "OK");
     for (n, client) in clients.iter_mut().enumerate() {
@@ -388,7 +387,7 @@ fn readers_of_a_group_wait_for_what_is_new_to_it_and_share_it() {
         ),
         &format!("m: OK; c: \"1-1\"; a: {}; c: [(integer) 0, (nil), (nil), (nil)]", new("1-1")),
     );
-    // What is pending is there at once, though there is none.
+    // Pending entries are returned at once, even if there are none.
     check(
         &format!("{made}; a XREADGROUP GROUP g alice BLOCK 0 STREAMS x 0"),
         "m: OK; a: [[\"x\", []]]",

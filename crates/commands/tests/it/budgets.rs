@@ -13,9 +13,9 @@ use commands::{Engine, EngineOptions, Run};
 use fastrand::Rng;
 use pmem::{Counters, counters};
 
-/// What one execution may cost at most. `#` represents the number of the round, `$` for 32 bytes,
-/// `^` before a key for what DUMP answers for it (before FUNCTION: what FUNCTION DUMP answers), `&`
-/// before a name for the code of a library.
+/// The maximum cost of one execution. `#` stands for the number of the round, `$` for 32 bytes, `^`
+/// before a key for the result of DUMP (before FUNCTION: of FUNCTION DUMP), `&` before a name for
+/// the code of a library.
 struct Budget {
     name: &'static str,
     before: &'static [&'static str],
@@ -23,7 +23,7 @@ struct Budget {
     lines: u64,
 }
 
-/// However many keys and shards.
+/// For any number of keys and shards.
 const FENCES: u64 = 1;
 
 const fn row(
@@ -44,23 +44,23 @@ const V: &str = "0123456789abcdef0123456789abcdef";
 
 /// Lines of the block of a small collection with one element of 32 bytes.
 const BLOCK: u64 = 2;
-/// A hash that is kept as a table: `%` represents 2000 bytes.
+/// A hash stored as a table: `%` represents 2000 bytes.
 const LARGE_HASH: &str = "HSET key:# f %";
-/// One of which a field has a time.
+/// A hash with a field that has a TTL.
 const TIMED_HASH: &str = "HSETEX key:# EX 100 FIELDS 2 f % g $";
-/// Lines of the first time in a table: the leaf of a tree, and the place in the index of expiry
+/// Lines of the first TTL in a table: the leaf of a tree, and the place in the index of expiry
 /// times.
 const TIMED: u64 = NEW + 8 + 2;
 /// Lines of the code of a library, in addition to those of a short value.
 const LIBRARY: u64 = 2;
-/// Lines of a segment of an index: few libraries are in one, and the first of a shard makes it.
+/// Lines of a segment of an index: it holds few libraries, and the first of a shard creates it.
 const SEGMENT: u64 = 32;
-/// A set that is kept as a table.
+/// A set stored as a table.
 const LARGE_SET: &str = "SADD key:# %";
 
 /// A small sorted set.
 const SORTED_SET: &[&str] = &["ZADD key:# 1 a 2 $ 3 c"];
-/// One that is kept as a table with a tree, with a member whose name has 2000 bytes.
+/// A sorted set stored as a table with a tree, with a member whose name has 2000 bytes.
 const LARGE_SORTED_SET: &[&str] = &["ZADD key:# 1 a 2 $ 3 c 4 %"];
 
 /// A small sorted set of places.
@@ -68,12 +68,12 @@ const PLACES: &[&str] = &["GEOADD {#}a 13.36 38.11 $"];
 
 /// A list of three elements in one node.
 const LIST: &[&str] = &["RPUSH key:# $ b c"];
-/// One of several nodes, with long elements between: `%` represents 2000 bytes.
+/// A list of several nodes, with long elements in between: `%` represents 2000 bytes.
 const LONG_LIST: &[&str] = &["RPUSH key:# a % % % % % % % % % % % % b", "LPUSH key:# a"];
 
 /// A stream of three entries in one node.
 const STREAM: &[&str] = &["XADD key:# 1-1 f $", "XADD key:# 1-2 f b", "XADD key:# 1-3 f c"];
-/// One of many nodes, with long entries: `%` represents 2000 bytes.
+/// A stream of many nodes, with long entries: `%` represents 2000 bytes.
 const LONG_STREAM: &[&str] = &[
     "XADD key:# 1-1 f %",
     "XADD key:# 1-2 f %",
@@ -296,7 +296,7 @@ const BUDGETS: &[Budget] = &[
         2 * RECORD + ENTRY + LIBRARY + 2 * SEGMENT + 3,
     ),
     row("exec", &["MULTI", "SET {#}a $", "INCR {#}n"], "EXEC", 2 * ENTRY + RECORD + 1),
-    // The keys of a row follow from its place: new ones come last.
+    // The keys of a row depend on its position: new rows are added at the end.
     row("msetex", &[], "MSETEX 2 {#}a $ {#}b $ NX", 2 * ENTRY + RECORD + 1),
     row("delex", &["SET key:# v"], "DELEX key:# IFEQ v", RECORD),
     row("delifeq", &["SET key:# v"], "DELIFEQ key:# v", RECORD),
@@ -348,7 +348,7 @@ fn median(mut of: Vec<u64>) -> u64 {
     of[of.len() / 2]
 }
 
-/// The median cost of a row, on keys that nothing else used.
+/// The median cost of a row, on keys that no other row uses.
 fn measure(client: &mut Client, budget: &Budget, first: usize) -> (u64, u64) {
     let (mut fences, mut lines) = (Vec::new(), Vec::new());
     for round in first..first + ROUNDS {
@@ -368,7 +368,7 @@ fn every_write_keeps_its_budget() {
     let folder = tempfile::tempdir().expect("a folder");
     let engine = engine(&folder.path().join("pool"));
     let mut client = Client::new(&engine);
-    // MIGRATE writes what DEL does, when another server has the keys.
+    // MIGRATE writes what DEL does, once another server has the keys.
     let writes = engine.table().all().iter();
     let writes = writes.filter(|c| c.spec.has(WRITE) && c.spec.name != "migrate");
     for command in writes {

@@ -1,5 +1,5 @@
-//! What a comparison with a real server cannot show of hashes and sets: what is picked by chance,
-//! and what a scan finds.
+//! Properties of hashes and sets that a comparison with a real server cannot show: random picks,
+//! and what a scan returns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn strings(client: &mut Client, line: &str) -> Vec<Vec<u8>> {
     items(&parse(&client.raw(&words))).iter().map(bytes).collect()
 }
 
-/// A hash and a set of this many, packed or as tables.
+/// A hash and a set with this many members, as listpacks or as tables.
 fn client(count: usize) -> Client {
     let mut client = Client::new(&engine());
     for n in 0..count {

@@ -13,7 +13,7 @@ const COMMANDS: &str = include_str!("../commands.tsv");
 
 const BEGIN: &str = "## Commands\n";
 
-/// What is said before the rows.
+/// The text before the rows.
 const HEAD: &str = "
 Each command and subcommand of Redis 7.0, Redis 8.0 and Valkey 9, and whether it exists here. `partly` says what differs; what holds for a
 whole type of values is in [docs/compatibility.md](docs/compatibility.md). Replies are those of the version that brought the
@@ -21,7 +21,7 @@ command or option. `redis-version` says which version is claimed. The rows are g
 (`UPDATE_DOCS=1 cargo test -p perdura-commands --test it command_rows::`).
 ";
 
-/// Commands that exist and differ.
+/// Commands that exist but differ.
 const PARTLY: &[(&str, &str)] = &[
     ("acl log", "keeps 1024 bytes of a key, channel or name"),
     ("bgrewriteaof", "a pool has no append-only file to rewrite, and the reply says so"),
@@ -62,7 +62,7 @@ const PARTLY: &[(&str, &str)] = &[
     ("zscan", "cursors are other numbers"),
 ];
 
-/// Why commands are missing: those that begin with these words.
+/// Why commands are missing, by the words that they begin with.
 const MISSING: &[(&str, &str)] = &[
     ("sentinel", "this is no Sentinel"),
     ("module", "modules are not supported"),
@@ -86,7 +86,7 @@ fn has(engine: &Engine, name: &str) -> bool {
     engine.table().by_full_name(name.replace(' ', "|").as_bytes()).is_some()
 }
 
-/// Returns whether the command exists here.
+/// Returns the cell that says whether the command exists here.
 fn answer(engine: &Engine, name: &str) -> String {
     let first = name.split(' ').next().unwrap_or_default();
     if has(engine, name) && ["cluster", "asking", "readonly", "readwrite"].contains(&first) {

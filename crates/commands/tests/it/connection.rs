@@ -1,4 +1,4 @@
-//! The connection itself: protocol, password, database, and its end.
+//! The connection itself: protocol, password, database, and closing it.
 
 use crate::support::{Client, engine};
 use commands::Next;

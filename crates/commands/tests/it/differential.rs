@@ -1,10 +1,11 @@
 //! The same random requests to an engine in this process and to a real redis-server: replies must
 //! be the same byte for byte, and so must the data at the end.
 //!
-//! What cannot be the same is named here: OBJECT REFCOUNT (nothing is shared here) and IDLETIME (in
-//! whole seconds of a clock there), DBSIZE (TTL deletes an expired key there and not here, and both
-//! delete some in the background), the order of KEYS, cursors and orders of SCAN, random keys, and
-//! a little time between the two when a TTL is told. `DIFFERENTIAL_SEED` repeats one sequence.
+//! Results that cannot be the same are named here: OBJECT REFCOUNT (nothing is shared here) and
+//! IDLETIME (in whole seconds of a clock there), DBSIZE (TTL deletes an expired key there and not
+//! here, and both delete some in the background), the order of KEYS, cursors and orders of SCAN,
+//! random keys, and a little time between the two servers when a TTL is shown. `DIFFERENTIAL_SEED`
+//! repeats one sequence.
 
 use crate::generate::{request, sub_request};
 use crate::support::streams::masked;
@@ -17,7 +18,7 @@ use testkit::Launch;
 
 /// Requests in one sequence.
 const STEPS: usize = 4000;
-/// How far apart two clocks may tell a time, in milliseconds.
+/// The maximum difference of times between two clocks, in milliseconds.
 const TOLERANCE: i64 = 10_000;
 
 /// Commands that answer differently each time, or end the connection.
@@ -44,7 +45,7 @@ const LEFT_OUT: &[&str] = &[
     "zrandmember",
     "zscan",
 ];
-/// Commands of which a later version of Redis takes more, which its COMMAND tells.
+/// Commands with options of a later version of Redis, as its COMMAND shows.
 const EXTENDED: &[&str] = &[
     "bitop",
     "client|kill",
@@ -59,10 +60,10 @@ const EXTENDED: &[&str] = &[
     "zrank",
     "zrevrank",
 ];
-/// Commands whose reply has no order in a table.
+/// Commands whose reply has no defined order.
 const UNORDERED: &[&str] =
     &["keys", "hgetall", "hkeys", "hvals", "smembers", "sinter", "sunion", "sdiff"];
-/// Commands that would leave little data, were they as frequent as the others.
+/// Commands that would leave little data if they were as frequent as the others.
 const RARE: &[&str] = &["flushall", "flushdb", "swapdb", "reset", "select"];
 /// Commands of the group `server` that are about data.
 const DATA: &[&str] = &["flushall", "flushdb", "swapdb"];
@@ -70,7 +71,7 @@ const DATA: &[&str] = &["flushall", "flushdb", "swapdb"];
 struct Both {
     ours: Client,
     theirs: Remote,
-    /// What led here, for the message of a failure.
+    /// The previous requests, for the message of a failure.
     past: Vec<Vec<Vec<u8>>>,
     differences: Vec<String>,
 }
@@ -99,7 +100,7 @@ impl Both {
         }
     }
 
-    /// Fails with what differed; the first difference is the one to look at.
+    /// Fails with the differences; the first one is the one to look at.
     fn finish(&self) {
         let first = self.differences.iter().take(10).cloned().collect::<Vec<_>>().join("\n");
         assert!(self.differences.is_empty(), "{} differences\n{first}", self.differences.len());
@@ -114,7 +115,7 @@ impl Both {
         self.call(&words.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>());
     }
 
-    /// Compares all that can be asked about all keys.
+    /// Compares all keys in all available ways.
     fn compare_data(&mut self) {
         for db in 0..4 {
             self.text(&format!("SELECT {db}"));
@@ -164,7 +165,7 @@ fn sorted(reply: &Reply) -> Reply {
     }
 }
 
-/// Equal but for a little time, and for the order of what may be KEYS.
+/// Equal except for a little time, and for the order of a reply that may be KEYS'.
 fn close(ours: &Reply, theirs: &Reply) -> bool {
     let number = |line: &[u8]| String::from_utf8_lossy(line).parse::<i64>().ok();
     match (ours, theirs) {
@@ -178,7 +179,7 @@ fn close(ours: &Reply, theirs: &Reply) -> bool {
                 && a.len() == b.len()
                 && (both.clone().all(|(a, b)| close(a, b)) || sorted(ours) == sorted(theirs))
         }
-        // Redis's SORT makes a small sorted set a large one.
+        // Redis's SORT converts a small sorted set to the large encoding.
         (Reply::Bulk(_, Some(a)), Reply::Bulk(_, Some(b))) => {
             a == b || (a == b"listpack" && b == b"skiplist")
         }
@@ -186,12 +187,12 @@ fn close(ours: &Reply, theirs: &Reply) -> bool {
     }
 }
 
-/// Returns true if Redis has had the command since a later version than the server's.
+/// Returns true if the command is of a later version of Redis than the server.
 fn is_later(spec: &CommandSpec) -> bool {
     spec.since.starts_with(['8', '9']) || ["7.2.0", "7.4.0"].contains(&spec.since)
 }
 
-/// Commands worth asking, with their container.
+/// Commands to compare, with their container.
 fn commands(engine: &Engine) -> Vec<(Option<&'static CommandSpec>, &'static CommandSpec)> {
     let groups = [
         Group::String,
@@ -239,8 +240,8 @@ fn sequence(protocol: &str, seed: u64) {
             None => request(spec, &mut random),
         };
         if spec.name.starts_with("sort") {
-            // There a SORT takes the error that an earlier number out of range left  for its
-            // own.
+            // Otherwise a SORT there mistakes the error left by an earlier number out of range for
+            // its own.
             both.text("ZADD nothing XX 0.5 m");
         }
         both.call(&words);
@@ -253,7 +254,7 @@ fn sequence(protocol: &str, seed: u64) {
     both.finish();
 }
 
-/// Names and words of unknown commands are told cut and cleaned.
+/// Names and words of unknown commands are shown truncated and escaped.
 fn unknown_commands(both: &mut Both) {
     let long = "x".repeat(200);
     let words: [&[&[u8]]; 6] = [
@@ -283,7 +284,7 @@ fn replies_are_those_of_redis_in_resp3() {
     (11..14).for_each(|n| sequence("3", seed(n)));
 }
 
-/// Subcommands come in the order of a hash table there, so that they are compared one by one.
+/// Subcommands are listed in the order of a hash table there, so they are compared one by one.
 #[test]
 fn the_table_is_listed_as_in_redis() {
     let server = Launch::redis().start();

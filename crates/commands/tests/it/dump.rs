@@ -1,5 +1,5 @@
-//! DUMP and RESTORE compared with redis-server: what one of them dumps the other restores, and it
-//! is the same value.
+//! DUMP and RESTORE compared with redis-server: each restores the dumps of the other, to the same
+//! value.
 
 use std::sync::Arc;
 
@@ -145,7 +145,7 @@ fn the_same_commands_are_dumped_as_the_same_bytes() {
         let Reply::Bulk(theirs) = redis.call(&["DUMP", key]) else { continue };
         let ours = dump(&mut client, key);
         match *key {
-            // In the order of a table, with a tombstone, with times of delivery.
+            // These are in the order of a table, with a tombstone, or with times of delivery.
             "set" | "large-hash" | "many-ints" | "many-members" | "many-fields" => {
                 assert_eq!((ours[0], ours.len()), (theirs[0], theirs.len()), "{key}");
             }
@@ -167,9 +167,9 @@ fn groups_come_back_whole() {
         ["XINFO STREAM # FULL COUNT 0", "XPENDING # group - + 10", "XRANGE # - +", "XINFO GROUPS #"]
     {
         let of = |client: &mut Client, key| client.run(&line.replace('#', key));
-        // Idle times may differ by what passed between.
+        // Idle times may differ by the time between the two.
         let (source, copy) = (of(&mut client, "stream"), of(&mut client, "copy"));
-        // That a consumer was never active is in no dump of this version.
+        // Dumps of this version do not record that a consumer was never active.
         let never = "\"active-time\", (integer) -";
         let text = |reply: &str| {
             let reply = reply.replace(never, never.trim_end_matches('-'));
@@ -303,7 +303,7 @@ fn watchers_and_blocked_clients_see_a_restored_key() {
     client.check("EXEC", "(nil)");
 }
 
-/// The payload of a hash whose fields are these.
+/// The payload of a hash with these fields.
 fn hash_of(fields: impl ExactSizeIterator<Item = u32>) -> Vec<u8> {
     let mut writer = rdb::Writer::new(Vec::new(), true);
     let write = || {
@@ -326,7 +326,7 @@ fn a_large_value_is_stored_as_a_whole_or_not_at_all() {
     let mut client = Client::new(&engine());
     assert_eq!(restore(&mut client, "key", &hash_of(0..50_000)), "OK");
     client.check("HLEN key", "(integer) 50000");
-    // The last field is there already, after tens of batches.
+    // The last field is a duplicate, after tens of batches.
     let fields: Vec<u32> = (0..60_000).chain([7]).collect();
     let bad = hash_of(fields.into_iter());
     assert_eq!(restore(&mut client, "key", &bad), "(error) ERR Bad data format");

@@ -1,8 +1,8 @@
-//! Fields with times: replies, error texts and what is logged.
+//! Field expiration: replies, error texts and the log.
 //!
-//! The commands are younger than the server of the comparison. What is expected here was read in
-//! the sources of Redis 7.4 (HEXPIRE and its like, HTTL and its like, HPERSIST) and 8.0 (HGETEX,
-//! HSETEX, HGETDEL), and in their tests.
+//! The commands are newer than the server of the comparison. The expected results come from the
+//! sources of Redis 7.4 (HEXPIRE, HTTL and their variants, HPERSIST) and 8.0 (HGETEX, HSETEX,
+//! HGETDEL), and from their tests.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ fn server() -> Server {
     Server { client: Client::new(&Arc::new(Engine::new(options))), clock, log }
 }
 
-/// Each line gives this reply; "wait" lets milliseconds pass. Of a small hash and of a large one,
-/// which is a table because of a long field: "only these" deletes that one.
+/// Each line gives this reply; "wait" lets milliseconds pass. Runs with a small hash and with a
+/// large one, which is a table because of a long field; "only these" deletes that field.
 #[track_caller]
 fn check(lines: &[(&str, &str)]) {
     for large in [false, true] {
@@ -276,7 +276,7 @@ fn the_encoding_is_listpackex_or_hashtable() {
     client.check("OBJECT ENCODING h", "\"hashtable\"");
 }
 
-/// After these lines, separated by `;`, the log holds these (after the first SELECT).
+/// After these lines, separated by `;`, the log contains these (after the first SELECT).
 #[track_caller]
 fn logs(lines: &str, expected: &str) {
     let mut server = server();
@@ -338,8 +338,8 @@ fn what_is_logged_gives_the_same_at_any_time() {
     );
 }
 
-/// More fields have expired than one command deletes, and the hash has another name when one of
-/// them is met.
+/// More fields have expired than one command deletes, and the hash has been renamed when one of
+/// them is found.
 #[test]
 fn a_field_that_expired_is_deleted_in_the_log_under_the_name_that_its_hash_had() {
     let mut server = server();
@@ -443,7 +443,7 @@ fn a_field_that_is_set_to_a_time_that_is_past_is_set_and_deleted() {
         let _ = listener.session.client.take_pushes(&mut bytes);
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let messages = text.split("pmessage").skip(1);
-        // Of a message, its last word.
+        // The last word of a message.
         let events: Vec<&str> = messages.filter_map(|message| message.lines().nth(6)).collect();
         events.join(" ")
     };

@@ -1,4 +1,4 @@
-//! A full store whose deletes left blocks of other sizes than it is asked for.
+//! A full store, in which deletes left blocks of other sizes than those needed.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ fn used(client: &Client) -> u64 {
     heap.used() * 100 / heap.limit()
 }
 
-/// How elements of a type are added and deleted; each of a collection of a thousand, but for those
-/// that are keys of their own.
+/// How elements of a type are added and deleted: in collections of a thousand, or as keys of their
+/// own.
 struct Kind {
     name: &'static str,
     add: fn(usize, usize) -> Vec<String>,
@@ -34,7 +34,7 @@ fn value(len: usize) -> String {
     "v".repeat(len)
 }
 
-/// Which collection of a thousand an element is in, and which of ten.
+/// Returns the collection of an element, of which a thousand share one.
 fn large(n: usize) -> String {
     format!("large:{}", n / 1000)
 }
@@ -43,7 +43,7 @@ fn small(n: usize) -> String {
     format!("small:{}", n / 10)
 }
 
-/// An element whose text is this long.
+/// An element with a text of this length.
 fn element(n: usize, len: usize) -> String {
     format!("{n:0>len$}")
 }
@@ -101,7 +101,7 @@ fn run(client: &mut Client, line: &[String]) -> String {
     String::from_utf8_lossy(&client.raw(&words)).into_owned()
 }
 
-/// Adds elements from `from` on until the store is full; the number after the last.
+/// Adds elements from `from` on until the store is full. Returns the number after the last.
 fn fill(client: &mut Client, kind: &Kind, from: usize, len: usize) -> usize {
     for n in from.. {
         let reply = run(client, &(kind.add)(n, len));
@@ -139,7 +139,7 @@ fn set(client: &mut Client, keys: std::ops::Range<usize>, prefix: &str, len: usi
     keys.filter(|n| client.run(&format!("SET {prefix}{n} {value}")) == "OK").count()
 }
 
-/// In the shard of what was deleted: others have its space when a whole span is free.
+/// A small value fits in the same shard; other shards get the space when a whole span is free.
 #[test]
 fn a_small_value_fits_as_soon_as_any_was_deleted() {
     let mut client = client(LIMIT);
@@ -202,7 +202,7 @@ fn a_refusal_names_fragmentation_where_it_is_and_the_next_try_finds_the_space() 
     let large = (0..).map(|n| format!("large:{n}")).find(|key| shard_of(&client, key) == 0);
     let large = format!("SET {} {}", large.expect("a key"), value(3000));
     client.check(&large, full);
-    // What is free is in the other shard, which somebody has.
+    // The free space is in the other shard, which another client has locked.
     for (_, key) in of_the_other.iter().enumerate().filter(|(n, _)| n % 4 != 0) {
         client.check(&format!("DEL {key}"), "(integer) 1");
     }

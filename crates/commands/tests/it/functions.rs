@@ -1,5 +1,5 @@
-//! FUNCTION and FCALL: replies as redis-server gives them, and libraries that are there after a
-//! restart, a rewrite of the log, a reload, and not after a change that failed.
+//! FUNCTION and FCALL: replies as redis-server gives them. Libraries exist after a restart, a
+//! rewrite of the log, and a reload, but not after a failed change.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ fn check(client: &mut Client, line: &str, expected: &str) {
     assert_eq!(run(client, line), expected, "{line}");
 }
 
-/// Lines whose replies must be those of redis-server. Of each library at most one function is
-/// listed at a time, and of libraries too: redis-server lists them in the order of a table.
+/// Lines whose replies must be those of redis-server. At most one library is listed at a time, and
+/// at most one function of each: redis-server lists them in the order of a table.
 const LINES: &[&str] = &[
     "FUNCTION",
     "FUNCTION NOSUCH",
@@ -193,7 +193,7 @@ fn sorted(text: &str) -> Vec<char> {
     all
 }
 
-/// What FUNCTION DUMP would answer for these records.
+/// The result of FUNCTION DUMP for these records.
 fn payload(records: &[u8]) -> Vec<u8> {
     let mut payload = records.to_vec();
     rdb::payload::append_footer(&mut payload, rdb::VERSION);
@@ -269,7 +269,8 @@ fn a_damaged_payload_changes_nothing() {
         assert_eq!(after, before);
         let (reply, _) = restore(&dump[..at]);
         assert_eq!(reply, "(error) ERR DUMP payload version or checksum are wrong", "{at} bytes");
-        // With a new checksum, it is validated by what it says: refused as a whole, or sound.
+        // With a new checksum, the content is validated: the payload is refused as a whole, or
+        // sound.
         let mut bytes = bytes[..dump.len() - rdb::payload::FOOTER].to_vec();
         rdb::payload::append_footer(&mut bytes, rdb::VERSION);
         let (reply, after) = restore(&bytes);
@@ -317,7 +318,7 @@ fn libraries_are_there_after_a_restart_and_for_each_thread() {
     check(&mut client, "FUNCTION LOAD REPLACE @library_8:f8:f7:h", "\"library_8\"");
     let list = run(&mut client, "FUNCTION LIST WITHCODE");
     drop((client, first));
-    // Not closed: as after a kill.
+    // Not closed, as after a kill.
     let second = start();
     let mut client = Client::new(&second);
     check(&mut client, "FCALL f7 0", "(integer) 1");
@@ -354,7 +355,7 @@ fn a_thread_calls_the_new_code_of_a_library_that_another_replaced() {
     check(&mut client, "FCALL g 0", "(integer) 0");
 }
 
-/// Executes what a log holds in an empty engine, and returns what FUNCTION LIST answers there.
+/// Executes the commands of a log in an empty engine, and returns the reply to FUNCTION LIST there.
 fn replayed(log: &MemoryLog) -> String {
     let engine = engine();
     let session = engine.connect_replay();

@@ -6,7 +6,7 @@ use crate::support::{Client, engine};
 use fastrand::Rng;
 use testkit::Launch;
 
-/// A coordinate, on its limit periodically.
+/// A random coordinate, sometimes at its limit.
 fn coordinate(random: &mut Rng, limit: f64) -> f64 {
     match random.u8(..12) {
         0 => limit,

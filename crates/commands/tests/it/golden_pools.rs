@@ -1,9 +1,8 @@
 //! Pools in the tree, one for each version of the format, as a killed server left them: this
-//! program opens the present one and finds all that was put into it; one of another version is
-//! refused by its number.
+//! program opens the current one and finds all of its data; those of other versions are refused by
+//! their numbers.
 //!
-//! A change of the format that forgets the version fails here. A new version needs a pool of its
-//! own:
+//! A change of the format without a new version fails here. A new version needs a new pool:
 //!
 //! ```sh
 //! WRITE_GOLDEN_POOL=1 cargo test -p perdura-commands --test it golden_pools::
@@ -24,9 +23,9 @@ use pmem::{DomainRequest, MapOptions, Region};
 
 const NOW: u64 = 1_700_000_000_000;
 const BOOT: [u8; 16] = [3; 16];
-/// From this many equal words on they are a run.
+/// The number of equal words from which on they are stored as a run.
 const RUN: usize = 3;
-/// Set in the length of words that are stored as they are.
+/// A bit in the length: the words are stored literally.
 const LITERAL: u32 = 1 << 31;
 
 fn folder() -> PathBuf {
@@ -37,7 +36,8 @@ fn stored(version: u32) -> PathBuf {
     folder().join(format!("format-{version}.runs"))
 }
 
-/// The words of a pool as runs: a length and a word; or a length, marked, and this many words.
+/// The words of a pool as runs: a length and a word; or a length with the mark, and this many
+/// words.
 fn pack(bytes: &[u8]) -> Vec<u8> {
     let words: Vec<&[u8]> = bytes.chunks(8).collect();
     let (mut out, mut at) = (Vec::new(), 0);
@@ -101,7 +101,7 @@ fn engine(keyspace: Arc<Keyspace>) -> Arc<Engine> {
 }
 
 /// Every type in each of its encodings, values of each length class, expiry, other databases, and
-/// something to free.
+/// garbage to free.
 fn fill(client: &mut Client) {
     let lines = [
         "SET short hello",
@@ -144,7 +144,7 @@ fn fill(client: &mut Client) {
     client.run("DEL gone");
 }
 
-/// What the pool answers, by commands whose replies have an order.
+/// The content of the pool, by commands whose replies have an order.
 fn transcript(client: &mut Client) -> String {
     let lines = [
         "DBSIZE",
@@ -207,7 +207,7 @@ fn a_pool_of_this_format_in_the_tree_opens_and_holds_all_that_was_put_into_it() 
         assert!(found == expected, "{:.300}\nis not\n{:.300}", found, expected);
     }
     client.check("SET short again", "OK");
-    // Consumers of this pool have no time at which they were last active.
+    // Consumers of this pool have no record of when they were last active.
     let now = "(integer) 0";
     let consumers = |pending: u32| {
         let times = format!("\"idle\", {now}, \"inactive\", {now}");

@@ -11,7 +11,7 @@ use resp::{Protocol, Writer};
 
 const NOW: u64 = 1_700_000_000_000;
 
-/// A client of an engine that goes by this clock.
+/// A client of an engine with this clock.
 fn client(clock: &Arc<TestClock>) -> Client {
     let options =
         EngineOptions { clock: clock.clone(), ..EngineOptions::new(volatile(4, 64 << 20)) };
@@ -212,7 +212,7 @@ fn integers_are_shared_only_where_nothing_is_evicted_by_its_last_use() {
     }
 }
 
-/// An engine by a clock that a test sets, with this many keys.
+/// An engine with this many keys, and a clock that the test sets.
 fn filled(keys: usize) -> (Arc<Engine>, Arc<TestClock>) {
     let clock = TestClock::new(1_000_000);
     let options =
@@ -223,7 +223,7 @@ fn filled(keys: usize) -> (Arc<Engine>, Arc<TestClock>) {
     (engine, clock)
 }
 
-/// A client of which the rest of a long command is asked for.
+/// A client whose connection continues a long command step by step.
 fn walker(engine: &Arc<Engine>) -> Client {
     let mut client = Client::new(engine);
     client.session.set_can_walk();
@@ -240,7 +240,7 @@ fn keys_lets_others_be_served_between_its_steps() {
     assert_eq!(client.outcome.next, Next::Walk);
     let (mut out, mut steps) = (Writer::new(Protocol::Resp2), 0);
     let outcome = loop {
-        // Somebody else's turn: any shard can be locked, and time goes by.
+        // Other clients' turn: any shard can be locked, and time passes.
         other.check(&format!("MSET a:{steps} v b:{steps} v c:{steps} v d:{steps} v"), "OK");
         clock.advance_ms(1000);
         steps += 1;

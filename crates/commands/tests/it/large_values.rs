@@ -1,4 +1,4 @@
-//! Large values: another thread copies them than the connection's, and nothing else is different.
+//! Large values: another thread than the connection's copies them, and nothing else differs.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,7 @@ use resp::{Protocol, Writer};
 
 use crate::support::{Client, engine};
 
-/// An engine, and what it gives to other threads.
+/// An engine, and the jobs that it passes to other threads.
 fn idle() -> (Arc<Engine>, Arc<Mutex<Vec<Job>>>) {
     let (engine, jobs) = (engine(), Arc::<Mutex<Vec<Job>>>::default());
     let given = Arc::clone(&jobs);
@@ -24,7 +24,7 @@ fn waiting(engine: &Arc<Engine>) -> Client {
     client
 }
 
-/// Runs the one job that there is.
+/// Runs the only job.
 #[track_caller]
 fn run_job(engine: &Engine, jobs: &Mutex<Vec<Job>>) {
     let mut given = std::mem::take(&mut *jobs.lock().expect("no panic"));
@@ -32,7 +32,7 @@ fn run_job(engine: &Engine, jobs: &Mutex<Vec<Job>>) {
     given.pop().expect("one")(engine);
 }
 
-/// Runs a line, which is to be given to another thread, and then `left`. Returns both replies.
+/// Runs a line, which must be passed to another thread, and then `left`. Returns both replies.
 #[track_caller]
 fn run_elsewhere(
     engine: &Arc<Engine>,
@@ -60,7 +60,7 @@ fn fill(engine: &Arc<Engine>, bytes: usize) {
     client.run("XGROUP CREATE x g 0");
 }
 
-/// Commands that show a large element, with commands that show what else they did.
+/// Commands that show a large element, with commands that show their effects.
 const SHOW: [(&str, &str); 19] = [
     ("GET s", "STRLEN s"),
     ("GETRANGE s 0 -1", "STRLEN s"),
@@ -205,7 +205,7 @@ fn large_arguments_are_executed_where_they_lie_by_another_thread() {
     client.check("STRLEN other", &format!("(integer) {}", LARGE / 2 + 1));
 }
 
-/// Commands that go through many elements between bounds, with one that shows what they did.
+/// Commands that visit many elements between bounds, with commands that show their effects.
 const MANY: [(&str, &str); 15] = [
     ("ZRANGEBYSCORE z 1 (19999", "ZCARD z"),
     ("ZRANGE z (0 19999 BYSCORE LIMIT 0 15000", "ZCARD z"),
@@ -224,8 +224,8 @@ const MANY: [(&str, &str); 15] = [
     ("XREADGROUP GROUP read d COUNT 1 CLAIM 99999 STREAMS x >", "XPENDING x read"),
 ];
 
-/// Fills a store with a sorted set `z`, a stream `x` or places `g`, whichever a command names, of
-/// 20,000 elements.
+/// Fills a store with a sorted set `z`, a stream `x` or geospatial items `g`, whichever a command
+/// names, of 20,000 elements.
 fn fill_many(engine: &Arc<Engine>, line: &str) {
     let mut client = Client::new(engine);
     let key = line.split(' ').find(|word| ["z", "x", "g"].contains(word)).expect("one of them");

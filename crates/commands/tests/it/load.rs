@@ -1,4 +1,4 @@
-//! Dumps that are cut or changed at any byte: an error or data, never a panic.
+//! Dumps that are cut or changed at any byte give an error or data, never a panic.
 
 use commands::{LoadOptions, LoadedDump, SaveOptions};
 
@@ -17,7 +17,7 @@ fn save(client: &Client) -> Vec<u8> {
     commands::save(&client.engine, Vec::new(), &options, || ()).expect("memory takes everything")
 }
 
-/// Loads into an empty keyspace; whether that went well.
+/// Loads into an empty keyspace; `None` if that failed.
 fn load(client: &mut Client, bytes: &[u8], verifies: bool) -> Option<LoadedDump> {
     client.check("FLUSHALL", "OK");
     client.check("FUNCTION FLUSH", "OK");

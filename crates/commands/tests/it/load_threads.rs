@@ -1,4 +1,4 @@
-//! A dump that several threads load: the same data, counts and errors as by one.
+//! A dump loaded by several threads gives the same data, counts and errors as by one.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use rdb::{FileWriter, Kind};
 
 use crate::support::{Client, volatile};
 
-/// Keys of one dump: more than a few batches of them.
+/// The number of keys in a dump: more than a few batches.
 const KEYS: usize = 10_000;
-/// More bytes than a batch takes.
+/// More bytes than fit into a batch.
 const LARGE: usize = 9 << 20;
 const THREADS: [usize; 3] = [1, 2, 5];
 
@@ -149,7 +149,7 @@ fn the_first_error_of_the_dump_counts() {
     let bytes = file(|file| {
         for n in 0..KEYS {
             match n {
-                // An intset that is none; the value of a hash that comes twice.
+                // An invalid intset; a duplicate field of a hash.
                 4000 => {
                     file.key(b"first", None, None, Kind::SetIntset)?;
                     file.value().string(b"no intset")?;
@@ -190,7 +190,7 @@ fn a_key_that_comes_twice_is_found_in_whatever_batch() {
     }
 }
 
-/// A value of a kind, with two elements, or with one of them twice.
+/// A value of a kind, with two elements, or with one element twice.
 fn collection(file: &mut File, name: &str, kind: Kind, has_twice: bool) -> std::io::Result<()> {
     file.key(name.as_bytes(), None, None, kind)?;
     file.value().length(2)?;

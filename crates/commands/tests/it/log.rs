@@ -1,5 +1,5 @@
-//! What goes into the command log: only what changed something, in a form that gives the same at
-//! any time.
+//! The command log contains only commands that changed something, in a form that gives the same
+//! result at any time.
 
 use crate::generate;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ fn logged() -> Logged {
     Logged { engine: Arc::new(Engine::new(options)), log, clock }
 }
 
-/// After these lines, separated by `;`, the log holds these (after the first SELECT).
+/// After these lines, separated by `;`, the log contains these (after the first SELECT).
 #[track_caller]
 fn check(lines: &str, expected: &str) {
     let logged = logged();
@@ -263,7 +263,7 @@ fn a_read_deletes_what_it_found_expired_when_it_is_done() {
     }
 }
 
-/// Writes are to wait, and a delete in the log would be one.
+/// Writes must wait, and a logged deletion would be one.
 #[test]
 fn a_read_deletes_nothing_in_a_pause() {
     let clock = TestClock::new(1_000_000);

@@ -1,12 +1,12 @@
-//! A log whose files fail under load: nothing that was acknowledged is lost, and nothing is
-//! acknowledged that was not kept.
+//! A log whose files fail under load: nothing that was acknowledged is lost, and nothing that was
+//! not kept is acknowledged.
 //!
-//! The engine writes its log over a medium in memory that lets any one operation fail (a write, a
-//! short write, a sync, a rename, the sync of a directory), for once or for good, while several
-//! sessions write and the log is rewritten. Then the process is gone: what write(2) took is there;
-//! or the power is: with `always`, only what was synced is there. The log is replayed, and each
-//! session must find the state after some prefix of its transactions, from the last acknowledged to
-//! the last sent.
+//! The engine writes its log over a medium in memory that can make any one operation fail (a write,
+//! a short write, a sync, a rename, the sync of a directory), once or permanently, while several
+//! sessions write and the log is rewritten. Then the process ends: everything passed to write(2)
+//! remains; or the power fails: with `always`, only synced data remains. The log is replayed, and
+//! each session must find the state after some prefix of its transactions, from the last
+//! acknowledged to the last sent.
 
 use std::sync::Arc;
 use std::thread;
@@ -28,7 +28,7 @@ fn empty(log: Option<Arc<Aof>>) -> Arc<Engine> {
     Arc::new(Engine::new(EngineOptions { log, ..EngineOptions::new(volatile(4, 64 << 20)) }))
 }
 
-/// The transaction of a number; whether it was executed.
+/// Executes transaction number `n`. Returns true if it was executed.
 fn transaction(client: &mut Client, name: usize, n: u64) -> bool {
     client.run("MULTI");
     client.run(&format!("SET s{name}:a {n}"));
@@ -39,7 +39,7 @@ fn transaction(client: &mut Client, name: usize, n: u64) -> bool {
     !client.run("EXEC").starts_with("(error)")
 }
 
-/// A session that goes on after it was refused; it counts what was executed as sent.
+/// A session that continues after a refusal; it counts executed transactions as sent.
 fn stubborn_session(engine: &Arc<Engine>, log: &Aof, name: usize) -> Counts {
     let (mut client, mut acknowledged, mut executed) = (Client::new(engine), 0, 0);
     for _ in 0..TRANSACTIONS {
@@ -55,7 +55,7 @@ fn stubborn_session(engine: &Arc<Engine>, log: &Aof, name: usize) -> Counts {
     (acknowledged, executed)
 }
 
-/// One session: each transaction sets two keys and counts a third, in two databases.
+/// A session: each transaction sets two keys and increments a third, in two databases.
 fn session(engine: &Arc<Engine>, log: &Aof, name: usize, syncs: bool) -> Counts {
     let mut client = Client::new(engine);
     for n in 1..=TRANSACTIONS {
@@ -69,7 +69,7 @@ fn session(engine: &Arc<Engine>, log: &Aof, name: usize, syncs: bool) -> Counts 
     (TRANSACTIONS, TRANSACTIONS)
 }
 
-/// All sessions at once, and a rewrite of the log meanwhile.
+/// Runs all sessions at once, and a rewrite of the log meanwhile.
 fn run_writers(engine: &Arc<Engine>, log: &Arc<Aof>, syncs: bool) -> Vec<Counts> {
     thread::scope(|scope| {
         let start = |name| scope.spawn(move || session(engine, log, name, syncs));
@@ -79,7 +79,7 @@ fn run_writers(engine: &Arc<Engine>, log: &Arc<Aof>, syncs: bool) -> Vec<Counts>
     })
 }
 
-/// What a new process finds of a session.
+/// The number of a session's transactions that a new process finds.
 fn count(client: &mut Client, name: usize) -> Result<u64, String> {
     let number = |client: &mut Client, line: &str| {
         let text = client.run(line).replace('"', "");
@@ -108,8 +108,8 @@ fn check_image(image: &Medium, policy: Fsync, counts: &[Counts]) -> Result<(), S
     Ok(())
 }
 
-/// A life under load in which an operation fails, then an end: by the process, or with `always` by
-/// the power.
+/// An incarnation under load in which an operation fails, then an end: of the process, or with
+/// `always` of the power.
 fn run_incarnation(policy: Fsync, seed: u64, syncs: bool) -> Result<bool, String> {
     let mut random = Rng::with_seed(seed);
     let medium = Medium::default();
@@ -161,8 +161,8 @@ fn replies_that_do_not_wait_for_the_log_are_noticed() {
     assert!(noticed, "acknowledging before the log is settled was not noticed");
 }
 
-/// In one shard, so that what decides is the key: what was executed and not written is refused, all
-/// else is answered.
+/// In one shard, so that the key decides: reads of keys whose writes were not written are refused,
+/// all others are answered.
 #[test]
 fn reads_of_what_is_durable_go_on_while_the_log_cannot_be_written() {
     let medium = Medium::default();
@@ -212,8 +212,8 @@ fn reads_of_what_is_durable_go_on_while_the_log_cannot_be_written() {
     }
 }
 
-/// A life on a disk that is full again and again, during a rewrite; how many transactions
-/// were executed, and how many of them were acknowledged.
+/// An incarnation on a disk that is full repeatedly, during a rewrite. Returns how many
+/// transactions were executed, and how many of them were acknowledged.
 fn run_full_incarnation(policy: Fsync, seed: u64) -> Result<Counts, String> {
     let mut random = Rng::with_seed(seed);
     let medium = Medium::default();

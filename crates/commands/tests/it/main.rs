@@ -1,5 +1,5 @@
 //! Tests of the engine: what commands reply, change, log and cost, in one program, so that they are
-//! linked once. Allocations are counted by another program, since the allocator is the process's.
+//! linked once. Another program counts allocations, since the allocator is the process's.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! The medium loses bytes under an engine: whatever command meets a key that was lost with its name
-//! tells of the damage, and not of a key that never was.
+//! The medium loses bytes under an engine: every command that finds a key which was lost with its
+//! name reports the damage, and does not treat the key as absent.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -30,7 +30,7 @@ fn name(i: usize) -> String {
 }
 
 impl Pool {
-    /// `set` is the command that makes each key, in database 1.
+    /// `set` is the command that creates each key, in database 1.
     fn new(set: &str) -> Pool {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("pool");
@@ -49,14 +49,14 @@ impl Pool {
         fs::read(&self.path).expect("the pool")
     }
 
-    /// Where the name of a key is.
+    /// The offset of a key's name.
     fn place(&self, i: usize) -> usize {
         let name = name(i);
         let at = self.bytes().windows(name.len()).position(|text| text == name.as_bytes());
         at.expect("the key")
     }
 
-    /// Where the slot is that leads to a key: its low bits are the entry's place.
+    /// The offset of the slot that leads to a key: its low bits are the entry's offset.
     fn slot(&self, i: usize) -> usize {
         let entry = (self.place(i) - 24) as u64;
         let leads = |word: &[u8]| {
@@ -66,7 +66,7 @@ impl Pool {
         8 * self.bytes().chunks(8).rposition(leads).expect("a slot")
     }
 
-    /// Loses the page of this place, and nothing else; whoever meets it first is told.
+    /// Loses only the page at this offset; the first access finds the loss.
     fn lose(&self, place: usize) {
         let bytes = self.bytes();
         let page = place & !(PAGE - 1);
@@ -90,7 +90,7 @@ fn check_lost(reply: &str) {
     assert!(reply.starts_with(LOST), "{reply}");
 }
 
-/// How a key is asked for.
+/// How a key is read.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Alone,
@@ -108,16 +108,16 @@ fn ask(client: &mut Client, way: Way, i: usize) -> String {
     wire::show(reply.strip_prefix(b"*1\r\n").unwrap_or(&reply))
 }
 
-/// A page is lost while a transaction holds its shard, a second thread waits to settle the loss,
-/// and others to read a key.
+/// A page is lost while a transaction holds its shard, a second thread waits to resolve the loss,
+/// and others wait to read a key.
 fn lose_while_others_wait(way: Way) -> Vec<String> {
     let pool = Pool::new("SET KEY the-value-of-this-key,-which-is-a-bit-longer");
     let keyspace = &pool.keyspace;
     pool.lose(pool.place(KEYS / 2));
     std::thread::scope(|scope| {
         let held = keyspace.begin_one(0, 0);
-        // Whoever comes first to the lock, the answer must be right; mostly it is the one who waits
-        // longer.
+        // The answer must be right whichever thread gets the lock first; usually it is the one that
+        // waits longest.
         let waits = || std::thread::sleep(Duration::from_millis(5));
         scope.spawn(|| keyspace.resolve_losses());
         waits();
@@ -143,7 +143,7 @@ fn what_blocks_is_answered_when_it_is_run_again() {
     let pool = Pool::new("RPUSH KEY x");
     let mut client = Client::patient(&pool.engine);
     client.check("SELECT 1", "OK");
-    // Not the first page of a span, which says what of it is in use.
+    // Not the first page of a span, which records what is in use.
     let mut slots = (0..KEYS).map(|i| (i, pool.slot(i)));
     let (i, slot) = slots.find(|(_, slot)| slot % 65536 >= PAGE).expect("a slot");
     pool.lose(slot);
@@ -206,7 +206,7 @@ fn who_waits_for_a_stream_is_not_notified_that_it_was_deleted() {
     waiting.check(&format!("XREADGROUP GROUP g c BLOCK 0 STREAMS {key} >"), "(blocked)");
     pool.lose(pool.place(KEYS / 2));
     pool.keyspace.resolve_losses();
-    // Whoever empties a database looks after all that wait.
+    // A command that empties a database checks all waiting clients.
     client.check("SELECT 2", "OK");
     client.check("FLUSHDB", "OK");
     assert_eq!(waiting.unblocked(), None);
@@ -214,7 +214,7 @@ fn who_waits_for_a_stream_is_not_notified_that_it_was_deleted() {
     check_lost(&client.run(&format!("XLEN {key}")));
 }
 
-/// No span counts as free before the loss is resolved, which does not make the store full.
+/// No span counts as free before the loss is resolved, but this does not make the store full.
 #[test]
 fn a_transaction_that_meets_a_loss_does_not_say_that_the_store_is_full() {
     let pool = Pool::new("SET KEY value");

@@ -1,4 +1,4 @@
-//! The memory limit: what is refused, what is evicted, and what the log learns of it.
+//! The memory limit: what is refused, what is evicted, and what is logged.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -70,7 +70,7 @@ fn reads_evict_too() {
     client.run("GET nothing");
     client.check("DBSIZE", &before);
     client.run("CLIENT UNPAUSE");
-    // Nor while data is loaded, which is to become what it was; nor for somebody unknown.
+    // Nor while data is loaded, which must be restored exactly; nor for an unauthenticated client.
     engine.config().set_loading(true);
     client.check("SET k v", "(error) LOADING Redis is loading the dataset in memory");
     client.run("PING");
@@ -104,7 +104,7 @@ fn what_a_read_evicts_is_said_before_its_reply() {
     assert_eq!(text, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n:0\r\n");
 }
 
-/// A heap that is full but for what a deleted value of 4 MiB still holds.
+/// A heap that is full except for the space of a deleted value of 4 MiB.
 fn full_but_for_garbage() -> Client {
     let mut client = Client::new(&Arc::new(Engine::new(EngineOptions::new(volatile(2, 16 << 20)))));
     let part = "v".repeat(60_000);
@@ -149,8 +149,8 @@ fn info(client: &mut Client, field: &str) -> String {
     page[start..].split('\\').next().unwrap_or_default().to_owned()
 }
 
-/// Small values fill the heap, then large ones take their place, then small ones again: blocks of
-/// one size do not serve another, so that the heap is full before as much is used as it may hold.
+/// Small values fill the heap, then large ones replace them, then small ones again: blocks of one
+/// size do not serve another, so the heap is full before its limit is in use.
 #[test]
 fn keys_are_evicted_where_the_heap_is_full() {
     for (policy, lens) in [
@@ -171,8 +171,8 @@ fn keys_are_evicted_where_the_heap_is_full() {
     }
 }
 
-/// With a policy that finds no key, or none, the whole heap can be filled, and what is refused is
-/// counted and named.
+/// With a policy that finds no key, or none, the whole heap can be filled; refusals are counted and
+/// explained.
 #[test]
 fn a_full_heap_is_distinguished_from_a_limit_that_was_set() {
     let value = "v".repeat(10_000);
@@ -192,7 +192,7 @@ fn a_full_heap_is_distinguished_from_a_limit_that_was_set() {
     assert_eq!(none, volatile);
 }
 
-/// A client that hears what is published to `news`, and one that monitors.
+/// A client subscribed to `news`, and one that monitors.
 fn listeners(engine: &Arc<Engine>) -> [Client; 2] {
     let [mut subscriber, mut monitor] = [Client::new(engine), Client::new(engine)];
     subscriber.run("SUBSCRIBE news");
@@ -200,7 +200,7 @@ fn listeners(engine: &Arc<Engine>) -> [Client; 2] {
     [subscriber, monitor]
 }
 
-/// What was posted to the client: how often `word` is in it.
+/// Counts `word` in the messages sent to the client.
 fn heard(client: &Client, word: &str) -> usize {
     let mut pushes = Vec::new();
     let _ = client.session.client.take_pushes(&mut pushes);
@@ -220,8 +220,8 @@ fn a_transaction_that_is_run_again_publishes_and_is_monitored_once() {
     assert_eq!(heard(&monitor, "\"PUBLISH\" \"news\" \"extra\""), 2);
 }
 
-/// A log that notes how much a client had been sent of a word when the effects of a transaction
-/// came.
+/// A log that records how often a word had been sent to a client when the effects of a transaction
+/// arrived.
 struct Witness {
     client: OnceLock<Arc<commands::Client>>,
     had_pushes: AtomicBool,
@@ -261,7 +261,7 @@ impl CommandLog for Witness {
     }
 }
 
-/// What a transaction sends, one of each kind; the listeners are told nothing before its effects
+/// Messages of a transaction, one of each kind; the listeners receive nothing before its effects
 /// are in the log.
 #[test]
 fn a_transaction_sends_nothing_before_its_commit() {
@@ -293,8 +293,8 @@ fn a_transaction_sends_nothing_before_its_commit() {
     }
 }
 
-/// The receivers are those that listen when the command is executed, whatever follows in the same
-/// transaction.
+/// The receivers are those that are subscribed when the command is executed, whatever follows in
+/// the same transaction.
 #[test]
 fn a_transaction_publishes_to_those_who_listened_at_the_command() {
     let mut client = Client::new(&Arc::new(Engine::new(EngineOptions::new(volatile(2, 64 << 20)))));

@@ -1,10 +1,9 @@
-//! What is owed for a change of the data is paid whoever changes it: a command by itself, a
+//! Every change of the data has its consequences, whoever makes it: a command by itself, a
 //! pipelined run, an EXEC, a script, the operation of a blocked client that is served, expiry,
-//! eviction, or a reader that finds a key expired.
+//! eviction, or a reader that finds an expired key.
 //!
-//! Each way of changing a key is put together with each thing that is owed for it. And the source
-//! is searched: a transaction of the keyspace is begun and committed in `src/execute` alone, so
-//! that there is no other way.
+//! Each way of changing a key is combined with each consequence. The source is searched, too: only
+//! `src/execute` begins and commits transactions of the keyspace, so that there is no other way.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,10 +14,10 @@ use commands::{CommandLog, Engine, EngineOptions};
 use keyspace::{Db, Eviction, Keyspace, Policy};
 
 const NOW: u64 = 1_700_000_000_000;
-/// When the key of the cases has expired.
+/// The time at which the key of the cases has expired.
 const LATER: u64 = 1000;
 
-/// Who changes `k`.
+/// The way in which `k` is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Single,
@@ -48,25 +47,26 @@ const WAYS: [Way; 9] = [
 ];
 
 impl Way {
-    /// Returns true if it takes the key away; the others add to it.
+    /// Returns true if it deletes the key; the others add to it.
     fn deletes(self) -> bool {
         matches!(self, Way::Reader | Way::Expiry | Way::Eviction)
     }
 }
 
-/// An engine with clients, before and after the change.
+/// An engine with clients, for before and after the change.
 struct Stage {
     engine: Arc<Engine>,
     log: Arc<MemoryLog>,
     clock: Arc<TestClock>,
     actor: Client,
-    /// Who was blocked until it changed the key.
+    /// The client that was blocked until it changed the key.
     mover: Client,
     way: Way,
 }
 
 impl Stage {
-    /// `k` holds what its way needs: a list to which something comes, or what is made by `lines`.
+    /// `k` holds what its way needs: a list to which an element is added, or the value made by
+    /// `lines`.
     fn new(way: Way, lines: &[&str]) -> Stage {
         let log = Arc::new(MemoryLog::default());
         Stage::over(volatile(4, 64 << 20), log.clone(), log, way, lines)
@@ -233,7 +233,7 @@ fn the_journal_has_every_change_where_its_readers_and_its_writer_wait_for_it() {
             Way::Reader | Way::Expiry | Way::Eviction => &reader,
         };
         assert!(writer.outcome.durable_at > before, "{way:?}");
-        // What is in the files after a sync up to there is what the reader saw.
+        // The files after a sync up to this point contain what the reader saw.
         region().sync_up_to(waits).expect("a sync");
         let copy = tempfile::tempdir().expect("a folder");
         for name in ["pool", "pool.journal"] {
@@ -379,7 +379,7 @@ fn every_change_ends_the_wait_for_the_key() {
     }
 }
 
-/// A run leaves such a key to the commands one by one.
+/// A run leaves such a key to single commands.
 #[test]
 fn a_run_does_not_fill_a_key_for_which_somebody_waits() {
     let mut stage = Stage::new(Way::Run, LIST);
@@ -391,7 +391,7 @@ fn a_run_does_not_fill_a_key_for_which_somebody_waits() {
     assert!(waiter.unblocked().is_some());
 }
 
-/// The sources below a folder, with their text before their unit tests.
+/// The sources below a folder, with their text before the unit tests.
 fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder of the project") {
@@ -426,8 +426,8 @@ fn transactions_begin_and_end_in_one_place() {
         ".evict_keys(",
         ".delete_lazily_expired(",
     ];
-    // A dump is loaded before anybody is served, so that nothing is owed to anybody; and a save
-    // reads how a key was used.
+    // A dump is loaded before any client is served, so its changes have no such consequences; and a
+    // save reads how a key was used.
     const OF_DUMPS: [&str; 4] = [
         "commands/src/load/mod.rs",
         "commands/src/load/batch.rs",

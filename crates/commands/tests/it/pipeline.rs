@@ -1,4 +1,4 @@
-//! Pipelined commands give the replies and the data that they give one by one.
+//! Pipelined commands give the same replies and data as one by one.
 
 use crate::generate;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -48,7 +48,7 @@ fn batch(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> (Vec<u8>, usize) {
     (out.take(), joined)
 }
 
-/// Executes a batch as a server does, as often as it takes.
+/// Executes a batch as a server does, in as many calls as it takes.
 fn execute(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> Vec<u8> {
     let mut out = Writer::new(Protocol::Resp2);
     let engine = Arc::clone(&client.engine);
@@ -85,7 +85,7 @@ fn a_batch_replies_as_its_commands_do() {
     }
 }
 
-/// What a client must know, and what it may not do, ends a batch: the rest is left for later.
+/// A command with something for the connection to do ends a batch: the rest is left for later.
 #[test]
 fn a_batch_ends_where_the_connection_has_something_else_to_do() {
     let check = |lines: &[&str], requests: usize, next: commands::Next, replies: &str| {
@@ -136,7 +136,7 @@ fn a_run_on_a_volatile_heap_replies_as_its_commands_do() {
     check(&engine(volatile(4, 256 << 20)), &engine(volatile(4, 256 << 20)));
 }
 
-/// Sends requests to both, to one joined and to the other one by one.
+/// Sends the same requests to both, in runs to one and one by one to the other.
 fn check(joined: &Arc<Engine>, single: &Arc<Engine>) {
     let (mut one, mut other) = (Client::new(joined), Client::new(single));
     let mut specs: Vec<_> = joined.table().top().iter().map(|c| c.spec).collect();
@@ -187,8 +187,8 @@ fn a_run_is_logged_as_its_commands_are() {
     assert!(in_runs > 1000, "only {in_runs} commands in runs");
 }
 
-/// What expired before a run is deleted in the log before the command that found it so, or after
-/// the run.
+/// A key that expired before a run is deleted in the log before the command that found it so, or
+/// after the run.
 #[test]
 fn a_run_logs_what_it_found_expired() {
     let check = |lines: &[&str], expected: &[&str]| {
@@ -243,7 +243,7 @@ fn a_large_string_ends_its_run_or_is_copied_in_it() {
     check(&["SETRANGE large 0 w", "GET large", "GET nothing"], 2);
 }
 
-/// A log whose disk fails when the test says so: its last command then waits to be written again.
+/// A log whose disk fails on request: its last command then waits to be written again.
 #[derive(Default)]
 struct Failing {
     last: Mutex<Vec<u8>>,
@@ -287,8 +287,8 @@ impl CommandLog for Failing {
     }
 }
 
-/// A run that read what a failed log does not have is no run: each of its commands gets its own
-/// reply, and a read of other keys is answered.
+/// If a run reads what a failed log lacks, it is not executed as a run: each of its commands gets
+/// its own reply, and a read of other keys is answered.
 #[test]
 fn a_run_that_the_failed_log_refuses_leaves_each_command_its_own_reply() {
     let log = Arc::new(Failing::default());

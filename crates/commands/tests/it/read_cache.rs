@@ -1,4 +1,5 @@
-//! The same random requests to two engines, of which one has a read cache: every reply is the same.
+//! The same random requests to two engines, one of which has a read cache: all replies are the
+//! same.
 //!
 //! Two sessions, several databases, MULTI with commands that fail, WATCH, pipelined runs, time that
 //! passes, and the steps that a server takes in the background.
@@ -35,7 +36,7 @@ impl Store {
         Store { keyspace, clock, engine, clients, defragmentation }
     }
 
-    /// Does it; what a client sees of it.
+    /// Performs an action, and returns what a client sees of it.
     fn act(&mut self, action: &Action) -> Vec<u8> {
         match action {
             Action::Request(client, words) => self.clients[*client].raw(words),
@@ -98,7 +99,7 @@ fn value(rng: &mut Rng) -> String {
         1 => rng.usize(..40),
         2 => rng.usize(30_000..34_000),
         3 => rng.usize(4000..9000),
-        // Few lengths, so that blocks come back with others' values of the same length.
+        // Few different lengths, so that blocks are reused for other values of the same length.
         n => [256, 300, 1000, 1000][n % 4],
     };
     char::from(rng.u8(b'a'..=b'z')).to_string().repeat(len)
@@ -134,7 +135,7 @@ fn request(rng: &mut Rng) -> Vec<Vec<u8>> {
         44 => format!("WATCH {key}"),
         45 => format!("MSET {key} {} {other} {}", value(rng), value(rng)),
         46 => format!("GETRANGE {key} 10 400"),
-        // Fails when it is executed, where the key holds no integer.
+        // Fails when it is executed, if the key does not hold an integer.
         _ => format!("INCRBY {key} 9223372036854775807"),
     };
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()

@@ -1,4 +1,4 @@
-//! Commands of Redis 7.2, which the comparisons with a 7.0 leave out: CLIENT NO-TOUCH, CLIENT
+//! Commands of Redis 7.2, which comparisons with Redis 7.0 leave out: CLIENT NO-TOUCH, CLIENT
 //! SETINFO, WAITAOF.
 
 use std::sync::Arc;
@@ -89,7 +89,7 @@ fn what_was_written_is_known_to_be_durable() {
                 ("SET k v", "OK"),
                 ("WAITAOF 1 0 0", durable),
                 ("WAITAOF 0 0 0", durable),
-                // Nobody comes: the time is over.
+                // No replica appears: the command times out.
                 ("WAITAOF 1 1 50", durable),
                 ("MULTI", "OK"),
                 ("WAITAOF 1 1 0", "QUEUED"),

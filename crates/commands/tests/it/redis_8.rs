@@ -1,8 +1,8 @@
-//! Strings and bitmaps of Redis 8.2 and 8.4, and of Valkey 8 and 9: replies, error texts, events of
-//! keys and what is logged.
+//! Strings and bitmaps of Redis 8.2 and 8.4, and of Valkey 8 and 9: replies, error texts, keyspace
+//! events and the log.
 //!
-//! The commands are younger than the server of the comparison. What is expected here was read in
-//! the documentation and the tests of Redis 8.4 and Valkey 9.
+//! The commands are newer than the server of the comparison. The expected results come from the
+//! documentation and the tests of Redis 8.4 and Valkey 9.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn check(lines: &[(&str, &str)]) {
     lines.iter().for_each(|(line, expected)| client.check(line, expected));
 }
 
-/// After these lines, separated by `;`, the log holds these (after the first SELECT).
+/// After these lines, separated by `;`, the log contains these (after the first SELECT).
 #[track_caller]
 fn logs(lines: &str, expected: &str) {
     let (mut client, log) = server();

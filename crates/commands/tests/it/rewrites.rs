@@ -1,8 +1,8 @@
-//! A rewritten log holds what there is, however much of it and however large: all types of values,
-//! with as many and as large elements as every bound of the code has, and one more, and one less.
+//! A rewritten log contains all data: values of all types, with as many and as large elements as
+//! every bound in the code, and one more, and one less.
 //!
 //! The log is rewritten while other commands change the same keys, and then loaded into an empty
-//! engine, which must hold the same. `REWRITES_SEED` repeats a run.
+//! engine, which must hold the same data. `REWRITES_SEED` repeats a run.
 
 use crate::writes;
 use std::cell::RefCell;
@@ -16,18 +16,18 @@ use commands::{CommandLog, Engine, EngineOptions};
 use fastrand::Rng;
 
 const NOW: u64 = 1_700_000_000_000;
-/// Keys of a step of a snapshot, elements of one, those of a command of a log, what a packed
-/// collection may hold, what is copied at once.
+/// Around the number of keys and elements in a step of a snapshot, of elements in a logged command,
+/// in a listpack, and in a copy step.
 const COUNTS: &[usize] =
     &[1, 2, 63, 64, 65, 127, 128, 129, 192, 193, 512, 513, 700, 1023, 1024, 1025];
-/// Of elements: what is packed, what an entry of a table holds itself, what a node holds.
+/// Sizes of elements, around the limits of a listpack, of an entry of a table, and of a node.
 const SIZES: &[usize] = &[0, 1, 20, 63, 64, 65, 1023, 1024, 1025, 8128, 8191, 8192, 8193, 65536];
-/// Of strings: embedded, in the entry, in a block, in several.
+/// Lengths of strings: embedded, in the entry, in a block, in several blocks.
 const LENGTHS: &[usize] = &[
     0, 1, 20, 44, 45, 255, 256, 257, 4095, 4096, 4097, 32767, 32768, 32769, 65527, 65528, 65529,
     65535, 65536, 65537, 131_072, 400_000,
 ];
-/// Of names of keys: compared by word, in the entry, in a block of their own.
+/// Lengths of names of keys: compared by word, in the entry, in a block of their own.
 const NAMES: &[usize] = &[1, 20, 255, 256, 257, 32767, 32768, 32769, 70_000];
 
 struct World {
@@ -51,7 +51,7 @@ fn engine(shards: usize, log: Option<Arc<dyn CommandLog>>) -> Arc<Engine> {
     Arc::new(Engine::new(EngineOptions { log, clock: TestClock::new(NOW), ..options }))
 }
 
-/// Fills a client's database, and remembers the names.
+/// Fills a client's database, and remembers the names of keys.
 struct Filler {
     client: Client,
     random: Rng,
@@ -75,7 +75,7 @@ impl Filler {
 
     fn name(&mut self, what: &str) -> Vec<u8> {
         let mut name = format!("{what}:{}:", self.names.len()).into_bytes();
-        // Long ones are rare: all that is done with them takes long.
+        // Long names are rare: everything done with them takes long.
         let rare = if self.random.u8(..8) == 0 { NAMES.len() } else { 5 };
         let len = NAMES[self.random.usize(..rare)].max(name.len());
         name.resize(len, b'n');
@@ -83,7 +83,7 @@ impl Filler {
         name
     }
 
-    /// A word of this size, or a little one with a number for what must not be equal.
+    /// A word of this size, or a short one with a number if words must differ.
     fn element(&mut self, n: usize, size: usize) -> Vec<u8> {
         let mut word = format!("{n}").into_bytes();
         word.resize(size.max(word.len()), b'a' + (n % 26) as u8);
@@ -95,7 +95,7 @@ impl Filler {
         let (set, list, sorted) = (self.name("set"), self.name("list"), self.name("sorted"));
         let (mut pairs, mut values, mut scored) = (Vec::new(), Vec::new(), Vec::new());
         for n in 0..count {
-            // One that is large, and little ones next to it.
+            // One large value among small ones.
             let size = if n == count / 2 { size } else { n % 7 };
             let (field, value) = (self.element(n, 3), self.element(n, size));
             pairs.extend([field, value.clone()]);
@@ -149,7 +149,7 @@ impl Filler {
         }
     }
 
-    /// Streams of which metadata is all that there is.
+    /// Streams that consist of metadata only.
     fn empty_streams(&mut self) {
         for lines in [
             &["XGROUP CREATE @ g $ MKSTREAM"][..],
@@ -175,7 +175,7 @@ impl Filler {
         }
     }
 
-    /// Does something to keys that are there.
+    /// Changes existing keys.
     fn disturb(&mut self) {
         let table = writes::WRITES;
         let write = &table[self.random.usize(..table.len())];
@@ -200,7 +200,7 @@ impl Filler {
     }
 }
 
-/// What the log gives when it is loaded.
+/// The data that loading the log gives.
 fn loaded(world: &World) -> Arc<Engine> {
     world.log.sync_all().expect("files");
     let engine = engine(3, None);
@@ -239,7 +239,7 @@ fn round_trip(seed: u64) {
     }
     filler.client.run("SELECT 0");
     compare(&world, "before a rewrite");
-    // One that is given up, and one that comes to its end, each while keys change.
+    // One rewrite that is given up, and one that completes, each while keys change.
     let filler = RefCell::new(filler);
     for last in [5, usize::MAX] {
         let steps = RefCell::new(0);
@@ -265,7 +265,7 @@ fn a_rewritten_log_holds_what_there_is() {
     }
 }
 
-/// Of each type as many elements as a bound has, and nothing else changes meanwhile.
+/// For each type, as many elements as a bound; nothing else changes meanwhile.
 #[test]
 fn every_count_of_elements_is_rewritten() {
     let folder = tempfile::tempdir().expect("a folder");

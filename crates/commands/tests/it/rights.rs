@@ -1,5 +1,5 @@
-//! What a client has begun and its user may do no more: everything that takes effect later than
-//! the command that asked for it. SECURITY.md has the table.
+//! Commands that take effect later than they were sent, after the user has lost the right to them.
+//! SECURITY.md has the table.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,8 +15,8 @@ fn no_command(name: &str) -> String {
     format!("(error) NOPERM this user has no permissions to run the \\'{name}\\' command")
 }
 
-/// A client of a new user that may do everything, which waits when it is blocked, and one of the
-/// default user.
+/// A client of a new user that may do everything and that waits when it is blocked, and a client of
+/// the default user.
 fn pair(engine: &Arc<Engine>) -> (Client, Client) {
     let mut admin = Client::new(engine);
     admin.check("ACL SETUSER u on nopass ~* &* +@all", "OK");
@@ -34,20 +34,20 @@ fn is_closed(client: &Client) -> bool {
     client.session.client.killed.load(Relaxed)
 }
 
-/// What another client or the server has sent to a client, besides replies.
+/// The messages that other clients or the server have sent to a client, besides replies.
 fn heard(client: &Client) -> String {
     let mut bytes = Vec::new();
     let _ = client.session.client.take_pushes(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A command that blocks, and what happens to its key then.
+/// A command that blocks, and what then happens to its key.
 #[derive(Clone, Copy)]
 struct Case {
     command: &'static str,
-    /// Fills the key, or takes it away.
+    /// Fills or deletes the key.
     fill: &'static str,
-    /// A command whose reply is `left` if nothing was taken from the key, nor written elsewhere.
+    /// A command whose reply is `left` if nothing was taken from the key or written elsewhere.
     shows: &'static str,
     left: &'static str,
 }
@@ -82,7 +82,7 @@ const BLOCKED: &[Case] = &[
 ];
 const NOTHING_PENDING: &str = "[(integer) 0, (nil), (nil), (nil)]";
 
-/// Blocks a client, changes the rules of its user, and fills the key: the client's reply.
+/// Blocks a client, changes the rules of its user, and fills the key. Returns the client's reply.
 fn blocked(rules: &str, Case { command, fill, shows, left }: Case) -> String {
     let engine = engine();
     let (mut client, mut admin) = pair(&engine);
@@ -104,7 +104,7 @@ fn a_blocked_client_gets_nothing_of_a_key_that_was_taken_from_it() {
     for &row in BLOCKED {
         assert_eq!(blocked("resetkeys", row), NO_KEY, "{}", row.command);
     }
-    // The whole command counts, as when it is sent: another key of it, or its target.
+    // The whole command is checked, as when it is sent: another of its keys, or its target.
     assert_eq!(blocked("resetkeys ~k", BLOCKED[0]), NO_KEY);
     assert_eq!(blocked("resetkeys ~k", BLOCKED[3]), NO_KEY);
     assert_eq!(blocked("resetkeys %R~*", BLOCKED[5]), NO_KEY);
@@ -130,7 +130,7 @@ fn what_a_blocked_client_may_not_have_is_the_next_ones() {
     admin.check("RPUSH k a", "(integer) 1");
     assert_eq!(first.unblocked().as_deref(), Some(NO_KEY));
     assert_eq!(second.unblocked().as_deref(), Some("[\"k\", \"a\"]"));
-    // What is given back before the key is filled was never missed.
+    // A right that is restored before the key is filled was never missed.
     first.check("BLPOP other 0", "(blocked)");
     admin.check("ACL SETUSER u resetkeys", "OK");
     admin.check("ACL SETUSER u ~other", "OK");
@@ -191,7 +191,7 @@ fn who_tracks_keys_is_closed_without_the_command_and_hears_nothing_more() {
         admin.check("SET k 1", "OK");
         assert_eq!(heard(), 1, "{tracking}");
         client.run("GET k");
-        // It has been told the name: as in Redis, it is told that its copy is old.
+        // The client knows the name already: as in Redis, its copy is invalidated.
         admin.check("ACL SETUSER u resetkeys", "OK");
         admin.check("SET k 2", "OK");
         assert_eq!((heard(), is_closed(&client)), (1, false), "{tracking}");
@@ -247,7 +247,7 @@ fn who_begins_while_the_right_is_taken_away_does_not_go_on() {
     }
 }
 
-/// A command that waits for a shard, which another client has.
+/// A command that waits for a shard, which another client has locked.
 #[test]
 fn a_command_that_waits_for_a_lock_is_refused_when_its_right_was_taken_away_meanwhile() {
     for (line, rules) in [("SET k v", "resetkeys"), ("SET k v", "-set"), ("DBSIZE", "-dbsize")] {
@@ -262,7 +262,7 @@ fn a_command_that_waits_for_a_lock_is_refused_when_its_right_was_taken_away_mean
         let seen = Arc::clone(&client.session.client);
         let reply = std::thread::scope(|scope| {
             let waits = scope.spawn(|| client.run(line));
-            // It was admitted.
+            // Wait until it is admitted.
             while seen.seen_ms.load(Relaxed) != 2000 {
                 std::thread::yield_now();
             }
@@ -334,13 +334,13 @@ fn each_call_of_a_script_is_checked_when_it_is_made() {
         end";
     let reply = std::thread::scope(|scope| {
         let runs = scope.spawn(|| wire::show(&client.raw(&["EVAL", script, "1", "k"])));
-        // It has begun when it has its shard.
+        // It has begun when it has locked its shard.
         while engine.keyspace().try_begin(std::iter::once(shard), 0).is_some() {
             std::thread::yield_now();
         }
         admin.check("ACL SETUSER u resetkeys", "OK");
         runs.join().expect("no panic")
     });
-    // The latter where it had not come to its first call.
+    // The latter if it had not reached its first call.
     assert!(reply.contains("access at least one of the keys") || reply == NO_KEY, "{reply}");
 }

@@ -1,4 +1,4 @@
-//! A dump is passed on when what it has is durable, if replies wait for that.
+//! A dump is delivered only when its data is durable, if replies wait for that.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -9,13 +9,13 @@ use keyspace::Db;
 
 use crate::support::{Client, volatile};
 
-/// A log that is durable when it is asked to sync, and not before; or fails then.
+/// A log that becomes durable only when a sync is requested, or fails then.
 #[derive(Default)]
 struct SlowLog {
     end: AtomicU64,
     durable: AtomicU64,
     fails: AtomicBool,
-    /// What happened, in order.
+    /// The events, in order.
     events: Mutex<Vec<String>>,
 }
 
@@ -60,7 +60,7 @@ impl CommandLog for SlowLog {
     }
 }
 
-/// Notes that something is written.
+/// Records that bytes are written.
 struct Recorded(Arc<SlowLog>);
 
 impl Write for Recorded {

@@ -1,5 +1,4 @@
-//! What scripts do in addition to their results: what they may call, what is counted, and what
-//! other clients see of them.
+//! Effects of scripts besides their results: allowed calls, statistics, and what other clients see.
 
 use std::sync::Arc;
 
@@ -26,7 +25,7 @@ fn info(client: &mut Client, section: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.to_owned()))
 }
 
-/// What was posted to a client, without the times of MONITOR's lines.
+/// The messages sent to a client, without the times of MONITOR's lines.
 fn heard(client: &Client) -> Vec<String> {
     let mut pushes = Vec::new();
     let _ = client.session.client.take_pushes(&mut pushes);
@@ -175,7 +174,7 @@ fn debug_lets_scripts_call_what_they_may_not() {
     assert_eq!(eval(&mut client, script, &[]), "\"3.141\"");
     let script = "redis.setresp(3) return redis.call('debug', 'protocol', 'attrib')";
     assert_eq!(eval(&mut client, script, &[]), "\"Some real reply following the attribute\"");
-    // What ends or begins a transaction stays out of reach.
+    // Commands that begin or end a transaction are not allowed.
     for command in ["multi", "exec", "eval', 'return 1', '0", "watch', 'k"] {
         let script = format!("return redis.call('{command}')");
         assert!(eval(&mut client, &script, &[]).contains(refused), "{command}");
@@ -203,7 +202,7 @@ fn a_reload_over_what_is_there_is_refused_unless_it_is_merged() {
     client.check("GET k", "\"v\"");
 }
 
-/// What a request waits for while writes are paused.
+/// A request that waits while writes are paused.
 #[test]
 fn scripts_that_declare_that_they_do_not_write_are_not_paused() {
     let engine = Arc::new(Engine::new(EngineOptions::new(volatile(4, 64 << 20))));
@@ -249,7 +248,7 @@ fn less_than_an_entry_takes_is_exceeded_by_an_empty_store() {
         assert!(call(&mut client, request).starts_with("(error) OOM"), "{request:?}");
     }
     for name in ["EVAL", "EVAL_RO"] {
-        // As of any command that is refused, before the script is looked at.
+        // As for any refused command, before the script is read.
         let reply = call(&mut client, &[name, "#!lua\nreturn 1", "0"]);
         let expected = "(error) OOM command not allowed when used memory > \\'maxmemory\\'.";
         assert_eq!(reply, expected, "{name}");

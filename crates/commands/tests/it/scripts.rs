@@ -1,4 +1,4 @@
-//! Scripts: what they may call, what is left of them, and what others see meanwhile.
+//! Scripts: what they may call, what remains of them, and what others see meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -24,7 +24,7 @@ fn check(script: &str, expected: &str) {
     assert_eq!(eval(&mut Client::new(&engine()), script, &["k"]), expected, "{script}");
 }
 
-/// `expected` is what comes before the name of the script in the text of an error.
+/// `expected` is the text of the error before the name of the script.
 #[track_caller]
 fn fails(script: &str, expected: &str) {
     let reply = eval(&mut Client::new(&engine()), script, &["k"]);
@@ -202,12 +202,12 @@ fn a_script_that_needs_a_locked_shard_is_run_again_and_seen_once() {
     assert_eq!(count, 1, "{}", String::from_utf8_lossy(&messages));
     let incr = log.lines().iter().filter(|line| line.starts_with("incr")).count();
     assert_eq!(incr, 3, "{:?}", log.lines());
-    // It is remembered: nobody waits for it to fail again.
+    // This is remembered: the script need not fail again.
     assert_eq!(eval(&mut client, &script, &[&keys[0]]), "(integer) 2");
     assert_eq!(engine.script_reruns(), 1);
 }
 
-/// What a client that monitors was shown: who, and the arguments.
+/// The lines shown to a monitoring client: the client, and the arguments.
 fn monitored(client: &Client) -> Vec<String> {
     let mut pushes = Vec::new();
     let _ = client.session.client.take_pushes(&mut pushes);
@@ -229,7 +229,7 @@ fn a_script_is_monitored_before_its_commands() {
     let script = ["client: \"EVAL\" \"return redis.call('incr', KEYS[1])\" \"1\" \"n\""];
     let command = ["lua: \"incr\" \"n\""];
     assert_eq!(monitored(&monitor), [script, command].concat());
-    // What runs no script is shown too.
+    // A call without a script is shown too.
     let unknown = "0".repeat(40);
     assert!(client.run(&format!("EVALSHA {unknown} 0")).starts_with("(error) NOSCRIPT"));
     assert_eq!(monitored(&monitor), [format!("client: \"EVALSHA\" \"{unknown}\" \"0\"")]);
@@ -329,8 +329,8 @@ fn waiting(engine: &Arc<Engine>) -> Client {
     client
 }
 
-/// Tries until a script that runs long shows in what another client is answered. Where its thread
-/// finds a shard locked, by that very client, it is for the script's own client to come again.
+/// Repeats a line until the reply of another client shows that a script runs long. If the script's
+/// thread finds a shard locked, by that very client, the script's own client must try again.
 #[track_caller]
 fn shows(moved: &mut Client, other: &mut Client, line: &str, expected: &str) {
     while other.run(line) != expected {
@@ -339,7 +339,7 @@ fn shows(moved: &mut Client, other: &mut Client, line: &str, expected: &str) {
     }
 }
 
-/// Tries until the reply is as it is meant to be: what another thread has locked is on its way.
+/// Repeats a line until the reply is as expected: another thread is about to release its locks.
 #[track_caller]
 fn becomes(client: &mut Client, line: &str, expected: &str) {
     while client.run(line) != expected {
@@ -373,14 +373,14 @@ fn others_are_served_while_a_script_runs_long() {
     second.check(&format!("SET {} {}", keys[0], "v".repeat(40_000)), BUSY);
     second.check(&format!("SET {} v", keys[1]), "OK");
     second.check("PING", "PONG");
-    // It is not closed for being silent.
+    // It is not closed for being idle.
     assert!(first.session.client.blocked.load(Relaxed));
     second.check("SCRIPT KILL", "OK");
     assert!(ends(&mut first).contains(KILLED));
     assert!(!first.session.client.blocked.load(Relaxed));
     becomes(&mut second, &format!("SET {} v", keys[0]), "OK");
     becomes(&mut second, "SCRIPT KILL", "(error) NOTBUSY No scripts in execution right now.");
-    // The interpreter of the connection's thread is as good as before.
+    // The interpreter of the connection's thread still works.
     assert_eq!(eval(&mut first, "return redis.call('get', KEYS[1])", &[&keys[0]]), "\"v\"");
 }
 
@@ -396,7 +396,7 @@ fn a_script_that_has_written_is_killed_only_if_that_undoes_it() {
         if reply.starts_with("(error) UNKILLABLE") {
             break;
         }
-        // It had not come to its first command yet.
+        // It had not reached its first command yet.
         assert_eq!(reply, "OK");
         assert!(ends(&mut first).contains(KILLED));
     }
@@ -517,7 +517,7 @@ fn a_shutdown_leaves_nothing_of_an_exec_whose_script_it_ends() {
     assert_eq!(ends(&mut first), "(error) ERR the server is shutting down");
     assert_eq!(first.outcome.next, commands::Next::Close, "what follows would run without it");
     becomes(&mut second, "MGET a b c", "[(nil), (nil), (nil)]");
-    // One that takes long from then on ends, too.
+    // A script that takes long from then on ends, too.
     eval(&mut first, "while true do end", &[]);
     assert!(ends(&mut first).contains(KILLED));
     assert_eq!(first.outcome.next, commands::Next::Close);
@@ -530,7 +530,7 @@ fn all_commands_are_refused_while_a_script_runs_too_long_if_that_is_wished() {
     let (mut first, mut second) = (waiting(&engine), Client::new(&engine));
     eval(&mut first, "while true do end", &[]);
     shows(&mut first, &mut second, "PING", BUSY);
-    // What Redis allows meanwhile: a transaction can be begun, but nothing be put into it.
+    // As in Redis, a transaction can be begun meanwhile, but no command queued.
     second.check("MULTI", "OK");
     second.check("PING", BUSY);
     let aborted =
@@ -543,7 +543,7 @@ fn all_commands_are_refused_while_a_script_runs_too_long_if_that_is_wished() {
     becomes(&mut second, "PING", "PONG");
 }
 
-/// One call that takes minutes, and one instruction at a time that takes long, over and over.
+/// A single call that takes minutes, and repeated instructions that each take long.
 #[test]
 fn a_function_in_native_work_is_killed() {
     for work in [

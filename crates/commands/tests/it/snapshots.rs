@@ -1,5 +1,5 @@
 //! Commands while a snapshot is read: none is refused because of it, and a rewrite whose snapshot
-//! holds too much is given up and loses nothing.
+//! holds too much is given up without a loss.
 
 use crate::support::data::data;
 use crate::support::{Client, volatile};
@@ -17,7 +17,7 @@ fn set(client: &mut Client, n: usize, len: usize) -> String {
     client.run(&format!("SET key:{n} {}", "v".repeat(len)))
 }
 
-/// Sets keys to values of this length until there is no space for any more; how many.
+/// Sets keys to values of this length until there is no more space. Returns their number.
 fn fill(client: &mut Client, len: usize) -> usize {
     let refused = (0..).find(|n| set(client, *n, len) != "OK").expect("a limit");
     assert!(set(client, refused, len).starts_with("(error) OOM the store is full"));
@@ -35,7 +35,7 @@ fn no_command_is_refused_because_of_a_snapshot_of_a_full_store() {
         for n in 0..keys / 2 {
             client.check(&format!("DEL key:{n}"), "(integer) 1");
         }
-        // As much as was deleted, but for spans that are not free as a whole.
+        // As much as was deleted, except for spans that are not completely free.
         for n in 0..keys / 3 {
             assert_eq!(set(&mut client, n, len), "OK", "{n} of {keys} of {len} bytes");
         }

@@ -1,5 +1,5 @@
-//! SORT: what the random comparison with a real server leaves to chance, and what it cannot show:
-//! who is locked, served and told.
+//! SORT: cases that the random comparison with a real server reaches only by chance, and effects
+//! that it cannot show: locks, served clients and notifications.
 
 use std::sync::Arc;
 
@@ -165,7 +165,7 @@ fn numbers_are_what_strtod_reads_all_of() {
     }
 }
 
-/// More elements than are read at once, in each form of a value.
+/// More elements than are read at once, in each encoding of a value.
 #[test]
 fn large_values_are_sorted_piece_by_piece() {
     let engine = engine();
@@ -220,7 +220,8 @@ fn a_watch_sees_what_is_stored_and_what_goes() {
     }
 }
 
-/// What has expired when it is read is deleted in the log first, since nothing expires in a replay.
+/// Keys that have expired when they are read are deleted in the log first, since nothing expires in
+/// a replay.
 #[test]
 fn a_replay_of_the_log_stores_the_same() {
     let (clock, log) = (TestClock::new(1_000_000), Arc::new(MemoryLog::default()));
@@ -257,7 +258,7 @@ fn a_replay_of_the_log_stores_the_same() {
     reader.check("EXISTS other", "(integer) 0");
 }
 
-/// As above: more fields of one hash than go at once.
+/// As above: more fields of one hash than are deleted at once.
 #[test]
 fn a_replay_of_the_log_reads_no_field_that_had_expired() {
     const FIELDS: usize = 1000;
@@ -285,7 +286,7 @@ fn a_replay_of_the_log_reads_no_field_that_had_expired() {
     }
 }
 
-/// In EXEC too all shards are held where patterns lead anywhere.
+/// In EXEC, too, all shards are locked if patterns may lead anywhere.
 #[test]
 fn patterns_lead_to_any_shard_in_a_transaction_too() {
     let engine = engine();

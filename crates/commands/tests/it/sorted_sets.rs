@@ -1,5 +1,5 @@
-//! Large sorted sets compared with those of a real server, and what a comparison cannot show: what
-//! is picked by chance, what a scan finds, what later versions of Redis added.
+//! Large sorted sets compared with those of a real server, and properties that a comparison cannot
+//! show: random picks, results of scans, and additions of later versions of Redis.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ fn ask(client: &mut Client, line: &str) -> Reply {
     parse(&client.raw(&line.split(' ').collect::<Vec<_>>()))
 }
 
-/// An end of a range of scores.
+/// A bound of a range of scores.
 fn bound(random: &mut Rng) -> String {
     match random.u8(..8) {
         0 => "-inf".into(),
@@ -50,7 +50,7 @@ fn limit(random: &mut Rng) -> String {
     if random.bool() { format!(" LIMIT {offset} {count}") } else { String::new() }
 }
 
-/// A request on a sorted set whose members have scores near zero, or, `z2`, all the same.
+/// A request on a sorted set whose members have scores near zero or, for `z2`, equal scores.
 fn request(random: &mut Rng) -> String {
     let member = format!("m{}", random.u16(..3000));
     let (from, to) = (random.i32(-3100..3100), random.i32(-3100..3100));
@@ -115,7 +115,7 @@ fn a_large_sorted_set_replies_as_redis_does() {
     both("OBJECT ENCODING z");
 }
 
-/// A sorted set of this many, packed or a table with a tree.
+/// A sorted set with this many members, as a listpack or as a table with a tree.
 fn client(count: usize) -> Client {
     let mut client = Client::new(&engine());
     for n in 0..count {
@@ -157,7 +157,7 @@ fn a_scan_finds_every_member_that_stays() {
             let pairs = strings(&reply[1]);
             assert!(pairs.chunks(2).all(|pair| pair[0] == format!("member{}", pair[1])));
             found.extend(pairs.chunks(2).map(|pair| pair[0].clone()));
-            // Others come and go meanwhile.
+            // Other members are added and removed meanwhile.
             client.run(&format!("ZADD z 0 other{cursor}"));
             client.run(&format!("ZREM z other{cursor}"));
             cursor = text(&reply[0]);
@@ -170,7 +170,7 @@ fn a_scan_finds_every_member_that_stays() {
     }
 }
 
-/// A sorted set as it is shown, with scores.
+/// A sorted set as the server shows it, with scores.
 fn shown(members: &BTreeMap<String, f64>) -> Vec<String> {
     let mut all: Vec<(&String, f64)> = members.iter().map(|(name, score)| (name, *score)).collect();
     all.sort_by(|(name, score), (other, its)| score.total_cmp(its).then_with(|| name.cmp(other)));
@@ -194,7 +194,7 @@ fn large_sorted_sets_unite_intersect_and_differ_as_small_ones_do() {
     let named = |range: std::ops::Range<u32>, score: fn(u32) -> f64| -> BTreeMap<String, f64> {
         range.map(|number| (format!("member:{number}"), score(number))).collect()
     };
-    // Many have one score; the third is a set.
+    // Many have the same score; the third is a set.
     let a = named(0..6000, |n| f64::from(n % 10));
     let b = named(4000..9000, |n| f64::from(n) / 4.0);
     let c = named(1000..5000, |_| 1.0);
@@ -228,7 +228,7 @@ fn large_sorted_sets_unite_intersect_and_differ_as_small_ones_do() {
         client.check(&format!("{command}STORE {{z}}t 3 {{z}}t {{z}}b {{z}}c{options}"), &stored);
         let kept = strings(&ask(&mut client, "ZRANGE {z}t 0 -1 WITHSCORES"));
         assert!(kept == expected, "{command}STORE{options}");
-        // What was made at once changes as any other.
+        // A value that was stored at once can be changed like any other.
         client.check("ZADD {z}t -1000 new", "(integer) 1");
         client.check("ZRANK {z}t new", "(integer) 0");
         client.check(&format!("ZSCORE {{z}}t {}", expected[0]), &format!("{:?}", expected[1]));

@@ -1,4 +1,4 @@
-//! Consumer groups: their requests and replies, and what a command log says of them.
+//! Consumer groups: their requests and replies, and their command log.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use fastrand::Rng;
 
 const NOW: u64 = 1_700_000_000_000;
 
-/// A line's reply; each `-> ` is asserted.
+/// Executes the lines and asserts the replies.
 #[track_caller]
 fn check(script: &[(&str, &str)]) {
     let options =
@@ -174,7 +174,7 @@ fn logged() -> Logged {
     Logged { engine: Arc::new(Engine::new(options)), log, clock }
 }
 
-/// A request that changes something most often.
+/// A request that usually changes something.
 fn request(random: &mut Rng, n: usize) -> String {
     let (key, group) = (["x", "y"][random.usize(..2)], ["g", "h"][random.usize(..2)]);
     let consumer = ["alice", "bob", "carol"][random.usize(..3)];
@@ -229,7 +229,7 @@ fn a_consumer_is_active_when_entries_become_pending_of_it() {
     assert_eq!(full.matches("\"active-time\"").count(), 2, "{full}");
 }
 
-/// All that can be asked about groups, but when a consumer was seen.
+/// All properties of groups, except when a consumer was seen.
 fn dump(engine: &Arc<Engine>) -> Vec<String> {
     let mut client = Client::new(engine);
     let mut described = Vec::new();

@@ -1,10 +1,10 @@
-//! What streams say of themselves besides their entries: counts of what was added and read, lag,
-//! the greatest deleted ID, what trims took away, what is pending and how often it was delivered.
+//! The metadata of streams: counts of added and read entries, lag, the highest deleted ID, the
+//! effects of trims, pending entries and how often they were delivered.
 //!
 //! Random commands go to an engine in this process and to redis-server, if there is one; after
-//! each, all that XINFO and XPENDING tell is compared, numbers exactly: only times may differ. At
-//! the end the log and what a rewrite would write are replayed, and must give the same once more.
-//! `STREAMS_SEED` repeats a sequence.
+//! each, everything that XINFO and XPENDING show is compared, numbers exactly: only times may
+//! differ. At the end the log and what a rewrite would write are replayed, and must give the same
+//! result. `STREAMS_SEED` repeats a sequence.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use fastrand::Rng;
 use testkit::Launch;
 
 const STEPS: usize = 500;
-/// Entries that are added at once: at and across what a node holds, and what a trim takes by
-/// default.
+/// Numbers of entries that are added at once: around the capacity of a node, and around the default
+/// limit of a trim.
 const RUNS: &[usize] = &[1, 2, 5, 99, 100, 101, 250, 1100];
-/// How far a trim goes and what it may take at most.
+/// Lengths that trims leave; below, their limits.
 const LENGTHS: &[&str] = &["0", "1", "3", "5", "99", "100", "101", "150", "1000", "1001"];
 const LIMITS: &[&str] = &["0", "1", "99", "100", "101", "199", "200", "1000", "1050", "5000"];
 
@@ -29,7 +29,7 @@ fn pick<'a>(random: &mut Rng, of: &[&'a str]) -> &'a str {
     of[random.usize(..of.len())]
 }
 
-/// An ID near those that were given last, at a time that goes on.
+/// An ID near the last ones, at increasing times.
 fn id(now: usize, random: &mut Rng) -> String {
     let near = now - random.usize(..now.min(7));
     match random.u8(..16) {
@@ -68,7 +68,7 @@ fn command(now: usize, random: &mut Rng) -> Vec<String> {
         5 => format!("XADD {key} NOMKSTREAM {} f v", id(now, random)),
         6 | 7 => format!("XADD {key} {} {now}-* f v", trim(now, random)),
         8 => {
-            // Of one time, so that the numbers go on.
+            // With the same time, so that the sequence numbers increase.
             let count = RUNS[random.usize(..RUNS.len())];
             let value = "v".repeat(if random.u8(..4) == 0 { 900 } else { 3 });
             return (0..count).map(|_| format!("XADD {key} {now}-* f {value}")).collect();
@@ -120,7 +120,7 @@ fn command(now: usize, random: &mut Rng) -> Vec<String> {
     }]
 }
 
-/// What is asked after each command.
+/// The questions after each command.
 const QUESTIONS: &[&str] = &[
     "XINFO STREAM @",
     "XINFO GROUPS @",
@@ -135,7 +135,7 @@ fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }
 
-/// Two servers that are told the same.
+/// Two servers that get the same commands.
 struct Both {
     engine: Arc<Engine>,
     log: Arc<MemoryLog>,
@@ -144,7 +144,7 @@ struct Both {
     /// The last few commands.
     past: VecDeque<String>,
     seed: u64,
-    /// How many commands were sent, and how many of them were not refused.
+    /// The number of commands sent, and of those that were not refused.
     asked: usize,
     taken: usize,
 }
@@ -158,7 +158,7 @@ impl Both {
         Both { engine, log, ours, theirs, past: VecDeque::new(), seed, asked: 0, taken: 0 }
     }
 
-    /// Fails with what differs, and then what led to it.
+    /// Fails with the difference, and the commands that led to it.
     fn fail(&self, what: &str) -> ! {
         let past: Vec<String> = self.past.iter().map(|line| format!("{line:.100}")).collect();
         panic!("{what}\n  STREAMS_SEED={} after\n    {}", self.seed, past.join("\n    "));
@@ -197,7 +197,7 @@ impl Both {
         }
     }
 
-    /// All that is told of the streams.
+    /// Compares everything that is shown of the streams.
     fn ask(&mut self, full: bool) {
         let Some(mut theirs) = self.theirs.take() else { return };
         let full: &[&str] = if full { &["XINFO STREAM @ FULL COUNT 0"] } else { &[] };
@@ -215,7 +215,7 @@ impl Both {
         self.theirs = Some(theirs);
     }
 
-    /// What the log gives, and what it would give rewritten.
+    /// Replays the log, and what a rewrite would write.
     fn replay(&mut self) {
         let now = self.engine.clock().unix_ns() / 1_000_000;
         let here = data(self.engine.keyspace(), now);
@@ -281,11 +281,11 @@ fn redis() -> Option<testkit::Server> {
     has_one.then(|| Launch::redis().start())
 }
 
-/// Entries of a node, and what a trim takes at most where it does not say.
+/// The number of entries in a node, and the default limit of a trim.
 const NODE: u64 = 100;
 const TAKEN: u64 = 100 * NODE;
 
-/// Trims of whole nodes, of thousands of entries: what they take is what fits the limit.
+/// Trims of whole nodes, of thousands of entries: they delete as much as fits the limit.
 #[test]
 fn trims_take_whole_nodes_up_to_their_limit() {
     let server = redis();

@@ -1,6 +1,6 @@
-//! What becomes of references of consumer groups when entries go: XDELEX, XACKDEL, and the options
-//! of XADD and XTRIM, of Redis 8.2. What is expected was read in the documentation and the tests of
-//! that version.
+//! References of consumer groups to deleted entries: XDELEX, XACKDEL, and the options of XADD and
+//! XTRIM, of Redis 8.2. The expected results come from the documentation and the tests of that
+//! version.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use commands::{Engine, EngineOptions};
 const NOW: u64 = 1_700_000_000_000;
 const SYNTAX: &str = "(error) ERR syntax error";
 
-/// A stream of four entries; `g` has three pending, of which one was acknowledged; `h` has one.
+/// A stream of four entries: of three delivered to `g` two are pending, of two to `h` one.
 const MADE: &[&str] = &[
     "XADD x 1-1 f a",
     "XADD x 1-2 f b",
@@ -37,7 +37,7 @@ fn server() -> (Client, Arc<MemoryLog>) {
     (client, log)
 }
 
-/// These lines are answered so, and leave this in the log (after the first SELECT).
+/// These lines give these replies, and this log (after the first SELECT).
 #[track_caller]
 fn check(lines: &[(&str, &str)], logged: &str) {
     let (mut client, log) = server();
@@ -57,7 +57,7 @@ fn xdelex_keeps_deletes_or_heeds_references() {
             ("XDELEX x IDS 2 1-2 9-9", "[(integer) 1, (integer) -1]"),
             ("XPENDING x g", PENDING),
             ("XDELEX x IDS 1 1-2", "[(integer) -1]"),
-            // References to what is there no more go too.
+            // References to entries that no longer exist are removed too.
             ("XDELEX x DELREF IDS 1 1-2", "[(integer) -1]"),
             ("XPENDING x g", "[(integer) 1, \"1-3\", \"1-3\", [[\"alice\", \"1\"]]]"),
             ("XPENDING x h", NONE),
@@ -93,7 +93,7 @@ fn xackdel_acknowledges_and_deletes() {
             ("XACKDEL x g IDS 3 1-1 1-2 9-9", "[(integer) -1, (integer) 1, (integer) -1]"),
             ("XLEN x", "(integer) 3"),
             ("XPENDING x h", "[(integer) 1, \"1-2\", \"1-2\", [[\"bob\", \"1\"]]]"),
-            // Pending, and in the stream no more.
+            // Pending, but no longer in the stream.
             ("XACKDEL x h IDS 1 1-2", "[(integer) 1]"),
             ("XPENDING x h", NONE),
         ],
@@ -154,8 +154,8 @@ fn a_trim_keeps_deletes_or_heeds_references() {
     );
 }
 
-/// A stream of 250 entries that are pending of `g`, but for one that went before, whose reference
-/// was kept.
+/// A stream of 250 entries that are pending in `g`, except one that was deleted before and whose
+/// reference was kept.
 fn long_stream() -> Client {
     let mut client = Client::new(&crate::support::engine());
     (1..=250).for_each(|n| drop(client.run(&format!("XADD x 1-{n} f v"))));
@@ -190,7 +190,7 @@ fn a_trim_deletes_the_references_to_what_had_been_deleted_before() {
     for (trim, reply, pending) in [
         ("XTRIM x MAXLEN 2 DELREF", "(integer) 1", left),
         ("XTRIM x MAXLEN 1 DELREF", "(integer) 2", NONE),
-        // Nothing is taken out.
+        // Nothing is deleted.
         ("XTRIM x MAXLEN 3 DELREF", "(integer) 0", PENDING),
         ("XTRIM x MINID ~ 1-3 DELREF", "(integer) 0", PENDING),
         ("XTRIM x MINID 1-2 DELREF", "(integer) 1", PENDING),
@@ -203,7 +203,7 @@ fn a_trim_deletes_the_references_to_what_had_been_deleted_before() {
         client.check(trim, reply);
         client.check("XPENDING x g", pending);
     }
-    // All entries are gone, and one reference is to nothing.
+    // All entries are deleted, and one reference has no entry.
     check(
         &[
             ("XDEL x 1-1 1-2 1-3 1-4", "(integer) 4"),
@@ -288,7 +288,7 @@ fn what_is_pending_for_long_is_claimed_by_who_reads() {
         format!("[\"1-{n}\", [\"f\", \"{n}\"], (integer) {idle}, (integer) {count}]")
     };
     let reply = |entries: &[String]| format!("[[\"x\", [{}]]]", entries.join(", "));
-    // Of two that have waited as long, the one with the lesser ID comes first.
+    // Of two entries that have waited equally long, the one with the lower ID comes first.
     client
         .check("XREADGROUP GROUP g bob COUNT 1 CLAIM 100 STREAMS x >", &reply(&[entry(1, 100, 2)]));
     client.check(
@@ -310,7 +310,7 @@ fn what_is_pending_for_long_is_claimed_by_who_reads() {
         &reply(&[entry(5, 0, 0)]),
     );
     clock.advance_ms(7);
-    // NOACK is about new entries alone.
+    // NOACK applies only to new entries.
     client.check(
         "XREADGROUP GROUP g carol COUNT 1 CLAIM 7 NOACK STREAMS x >",
         &reply(&[entry(1, 7, 3)]),
@@ -332,7 +332,7 @@ fn what_is_pending_for_long_is_claimed_by_who_reads() {
     }
 }
 
-/// Five are pending, and the longer, the greater their ID is; the third has no entry.
+/// Five entries are pending, those with higher IDs for longer; the third has no entry.
 #[test]
 fn of_what_is_pending_the_oldest_is_claimed_first() {
     for (count, expected) in [

@@ -1,4 +1,5 @@
-//! Strings behave as Redis's; what differs between machines and times is said here in statements.
+//! Strings behave as in Redis; results that depend on machines or times are tested here by
+//! statements.
 
 use std::sync::Arc;
 

@@ -103,7 +103,7 @@ fn a_refused_command_spoils_the_transaction() {
     );
 }
 
-/// What another client does between WATCH and EXEC, and whether EXEC then runs.
+/// The commands of another client between WATCH and EXEC, and whether EXEC then runs.
 #[track_caller]
 fn check_watch(before: &str, between: &str, runs: bool) {
     let engine = engine();
@@ -178,7 +178,7 @@ fn to_watch_a_key_takes_as_long_however_many_are_watched() {
         client.check("WATCH k0 k1", "OK");
     }
     check(&mut client, &[("MULTI", "OK"), ("INCR k0", "QUEUED"), ("EXEC", "[(integer) 1]")]);
-    // Where each is compared with all others, it takes minutes.
+    // It would take minutes if each were compared with all others.
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
 }
 

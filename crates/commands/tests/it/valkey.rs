@@ -1,5 +1,5 @@
-//! What Valkey 8 and 9 have in addition, and the version that is claimed: CLIENT CAPA and
-//! IMPORT-SOURCE, CLIENT KILL with MAXAGE (Redis 7.4), SCRIPT SHOW, COMMANDLOG, `redis-version`.
+//! Additions of Valkey 8 and 9, and the claimed version: CLIENT CAPA and IMPORT-SOURCE, CLIENT KILL
+//! with MAXAGE (Redis 7.4), SCRIPT SHOW, COMMANDLOG, `redis-version`.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ fn clients_are_killed_by_their_age() {
     );
 }
 
-/// Which of the clients a, b and c a CLIENT LIST with this filter shows.
+/// Checks which of the clients a, b and c a CLIENT LIST with this filter shows.
 #[track_caller]
 fn found(client: &mut Client, filter: &str, expected: &str) {
     let list = client.run(&format!("CLIENT LIST {filter}"));
@@ -145,10 +145,10 @@ fn a_script_of_the_cache_is_shown() {
     client.check(&format!("SCRIPT SHOW {}", sha.to_uppercase()), "\"return 1\"");
 }
 
-/// Each request of a run is entered, not its last alone.
+/// Each request of a run is logged, not only its last one.
 #[test]
 fn pipelined_requests_are_logged_for_their_size() {
-    // With SET and the key the words have 8192 bytes, and the request more.
+    // With SET and the key, the words have 8192 bytes; the request has more.
     let value = "x".repeat(8188);
     let many: Vec<&str> = ["RPUSH", "l"].into_iter().chain([""; 3000]).collect();
     for (least, request) in [(8193, vec!["SET", "k", &value]), (17_000, many)] {
@@ -175,7 +175,7 @@ fn large_requests_and_replies_are_logged() {
     admin.slow_log.set_slower_than(-1);
     client.run(&format!("SET k {large}"));
     client.run("GET k");
-    // In one run with a small one.
+    // In one run with a small request.
     client.pipeline(&[vec!["GET", "other"], vec!["GET", "k"]]);
     let requests = [vec!["GET", "other"], vec!["GET", "k"]];
     for words in requests {
@@ -183,7 +183,7 @@ fn large_requests_and_replies_are_logged() {
     }
     let kept = format!("\"{}... (1872 more bytes)\"", "x".repeat(128));
     let line = client.run("COMMANDLOG GET -1 large-request");
-    // *3, $3 SET, $1 k, $2000 and the value, each with its ends of lines.
+    // `*3`, `$3` SET, `$1` k, `$2000` and the value, each with its line ends.
     assert!(line.contains(&format!("(integer) 2029, [\"SET\", \"k\", {kept}]")), "{line}");
     let line = client.run("COMMANDLOG GET 1 LARGE-REPLY");
     assert!(line.contains("(integer) 2009, [\"GET\", \"k\"]"), "{line}");
@@ -253,7 +253,7 @@ fn items_are_found_in_a_polygon() {
     let mut client = Client::new(&engine());
     client.run("GEOADD g 1 1 a 3 3 b 9 9 c 0.5 3.5 d -179 0 e");
     let square = "BYPOLYGON 4 0 0 0 5 5 5 5 0";
-    // A corner of it is missing, in which b is.
+    // A corner of it is missing, which contains b.
     let corner = "BYPOLYGON 6 0 0 4 0 4 2 2 2 2 4 0 4";
     let few = "(error) ERR GEOSEARCH BYPOLYGON must have at least 3 vertices";
     let syntax = "(error) ERR syntax error";

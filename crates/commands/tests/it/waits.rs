@@ -1,10 +1,10 @@
-//! What a reply waits for, with a log whose every write is synced (`always`): whatever a reply
-//! shows of another's write, be it a value, an error, a null or the end of a wait, it leaves after
-//! that write is durable.
+//! What a reply waits for, with a log whose every write is synced (`always`): a reply that shows
+//! anything of another client's write, be it a value, an error, a null or the end of a wait, is
+//! sent after that write is durable.
 //!
-//! The oracle knows no command. The same requests go to two engines with the same data, of which
-//! one has one more write, not durable yet. Where the replies differ, the reply shows that write,
-//! so it must wait for its position in the log. Cases are made from the command table.
+//! The oracle knows no command. The same requests go to two engines with the same data, one of
+//! which has one more write that is not durable yet. If the replies differ, the reply shows that
+//! write, so it must wait for its position in the log. Cases are generated from the command table.
 
 use crate::generate;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ use keyspace::Db;
 use testkit::EACH_TYPE;
 
 const NOW: u64 = 1_700_000_000_000;
-/// Replies that differ from run to run by themselves.
+/// Commands whose replies differ from run to run by themselves.
 const RANDOM: &[&str] = &["randomkey", "spop", "srandmember", "hrandfield", "zrandmember"];
 
 /// An engine with the data, whose log makes nothing durable.
@@ -45,7 +45,7 @@ impl Side {
         side
     }
 
-    /// Replies of the reader to requests, and how far the last of them waits.
+    /// Returns the replies to requests, and how far the last of them waits.
     fn ask(&mut self, requests: &[Vec<Vec<u8>>]) -> (Vec<String>, u64) {
         let mut replies = Vec::new();
         for words in requests {
@@ -67,14 +67,14 @@ fn describe(requests: &[Vec<Vec<u8>>]) -> String {
     requests.iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
-/// What the reader does around the other's write.
+/// The reader's requests around another client's write.
 struct Case {
     before: Vec<Vec<Vec<u8>>>,
     write: Vec<Vec<u8>>,
     after: Vec<Vec<Vec<u8>>>,
 }
 
-/// Returns true if the reply showed the write; it waits for it then.
+/// Returns true if the reply showed the write; then it must wait for it.
 fn check(case: &Case) -> bool {
     let (mut with, mut without) = (Side::new(), Side::new());
     for side in [&mut with, &mut without] {
@@ -97,7 +97,7 @@ fn check(case: &Case) -> bool {
     shows
 }
 
-/// A write that changes a key, or makes it, or takes it away.
+/// A write that changes, creates or deletes a key.
 fn write_to(key: &[u8], random: &mut Rng) -> Vec<Vec<u8>> {
     let lines: [&str; 10] = [
         "DEL @",
@@ -136,12 +136,12 @@ fn request(engine: &Engine, random: &mut Rng) -> (&'static str, Vec<Vec<u8>>) {
     }
 }
 
-/// A request, in one of the ways in which a reply comes about, and a write to one of its keys.
+/// A request, in one of the ways in which a reply is made, and a write to one of its keys.
 fn case(engine: &Engine, random: &mut Rng) -> Option<(&'static str, Case)> {
     let (name, words_of) = request(engine, random);
     let keys: BTreeSet<Vec<u8>> = generate::keys_of_requests().map(Into::into).collect();
     let named: Vec<&Vec<u8>> = words_of[1..].iter().filter(|word| keys.contains(*word)).collect();
-    // What shows all keys shows any; what is random by itself shows only what it names.
+    // Commands that show all keys show any of them; random ones show only the keys that they name.
     let key = match named.as_slice() {
         [] if RANDOM.contains(&name) => return None,
         [] => generate::keys_of_requests().nth(random.usize(..20))?.into(),
@@ -187,7 +187,7 @@ fn a_reply_that_shows_anothers_write_waits_for_it() {
     );
 }
 
-/// All replies of a pipelined run wait for what any of them shows.
+/// All replies of a pipelined run wait for everything that any of them shows.
 #[test]
 fn a_run_that_shows_anothers_write_waits_for_it() {
     let engine = support::engine();
@@ -219,7 +219,7 @@ fn a_run_that_shows_anothers_write_waits_for_it() {
     assert!(showing > 30, "only {showing} runs showed a write");
 }
 
-/// Each command that blocks, with what lets it go.
+/// Each command that blocks, with a command that unblocks it.
 const BLOCKED: &[(&str, &str)] = &[
     ("BLPOP new other 0", "RPUSH new a"),
     ("BRPOP other new 0", "RPUSH new a"),
@@ -306,7 +306,7 @@ fn what_another_thread_writes_is_waited_for_as_soon_as_it_is_seen() {
     }
 }
 
-/// What is sent to a client in addition to its replies: how the client listens, and what tells it
+/// Messages to a client besides its replies: how the client subscribes, and what sends it
 /// something.
 const SENT: &[(&str, &[&str])] = &[
     ("SUBSCRIBE c", &["SET a 2", "PUBLISH c it"]),
@@ -340,7 +340,7 @@ fn what_is_sent_in_addition_to_replies_waits_for_what_it_reports() {
     }
 }
 
-/// A log that fails, by what another thread writes, as soon as it is given something.
+/// A log that fails as soon as it gets a write, because of another thread's write.
 #[derive(Default)]
 struct FailsMeanwhile {
     log: MemoryLog,

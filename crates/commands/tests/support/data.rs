@@ -1,4 +1,4 @@
-//! All that a keyspace holds, to be compared with what another one does.
+//! All data of a keyspace, to be compared with another one's.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use keyspace::{Content, Db, Keyspace};
 /// Databases and keys, with values and expiry times.
 pub type Data = BTreeMap<(usize, Vec<u8>), (Content, Option<u64>)>;
 
-/// What there is at a time, read without a trace: nothing that expired is deleted by it.
+/// The data at a given time, read without side effects: expired keys are not deleted.
 pub fn data(ks: &Keyspace, now: u64) -> Data {
     let mut data = Data::new();
     let txn = ks.begin_all(now);
@@ -23,7 +23,7 @@ pub fn data(ks: &Keyspace, now: u64) -> Data {
     data
 }
 
-/// When a consumer was last seen, and last active, is in no log, as in Redis.
+/// Clears the times when consumers were last seen and active, which no log contains, as in Redis.
 fn without_seen_times(mut value: Content) -> Content {
     if let Content::Stream(parts) = &mut value {
         for part in parts {
@@ -35,7 +35,7 @@ fn without_seen_times(mut value: Content) -> Content {
     value
 }
 
-/// Where two differ, in a line for each key that says no more of it than can be read.
+/// Describes how two differ, in a readable line for each key.
 pub fn differences(expected: &Data, found: &Data) -> Vec<String> {
     let mut places: Vec<_> = expected.keys().chain(found.keys()).collect();
     places.sort_unstable();
@@ -71,7 +71,7 @@ fn first_differing_parts(
     Some(format!("{found:?}, not {expected:?}"))
 }
 
-/// What is compared first where two values differ: how much there is, and how it begins.
+/// The size and the beginning of a value, to compare two that differ.
 fn size(value: Option<&(Content, Option<u64>)>) -> String {
     let Some((content, expiry)) = value else { return "nothing".to_owned() };
     let described = match content {

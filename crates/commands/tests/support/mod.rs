@@ -1,4 +1,4 @@
-//! An engine in this process, a client of it, and how tests speak about replies.
+//! An engine in this process, a client of it, and helpers for replies.
 #![allow(dead_code, unreachable_pub, reason = "each test uses its own part")]
 
 pub mod data;
@@ -29,7 +29,7 @@ pub fn volatile(shards: usize, limit: u64) -> Arc<Keyspace> {
     Arc::new(Keyspace::new(heap, SystemClock.unix_ms()))
 }
 
-/// A keyspace in a file, by the instructions of persistent memory.
+/// A keyspace in a file, with the instructions of persistent memory.
 pub fn emulated(file: &Path, shards: usize) -> Arc<Keyspace> {
     let domain = DomainRequest::Clwb;
     opened(file, shards, MapOptions { domain, emulate: true, ..MapOptions::new(256 << 20) })
@@ -51,12 +51,12 @@ fn opened(file: &Path, shards: usize, map: MapOptions) -> Arc<Keyspace> {
     Arc::new(Keyspace::new(heap, SystemClock.unix_ms()))
 }
 
-/// An engine in DRAM by the machine's clock.
+/// An engine in DRAM with the machine's clock.
 pub fn engine() -> Arc<Engine> {
     Arc::new(Engine::new(EngineOptions::new(volatile(4, 256 << 20))))
 }
 
-/// A clock that a test sets.
+/// A clock that the test sets.
 pub struct TestClock(AtomicU64);
 
 impl TestClock {
@@ -91,7 +91,7 @@ impl MemoryLog {
         *self.state.lock().expect("no panic") = Default::default();
     }
 
-    /// The commands in it, words joined by spaces.
+    /// The logged commands, words joined by spaces.
     pub fn lines(&self) -> Vec<String> {
         let words = |args: Vec<Vec<u8>>| {
             let words = args.iter().map(|arg| String::from_utf8_lossy(arg).into_owned());
@@ -155,7 +155,7 @@ pub struct Client {
     /// The words of the last request.
     request: Vec<Vec<u8>>,
     pub outcome: Outcome,
-    /// Whether it waits when it is blocked; if not, its time is over at once.
+    /// True if it waits when it is blocked; otherwise it times out at once.
     pub patient: bool,
 }
 
@@ -178,12 +178,12 @@ impl Client {
         }
     }
 
-    /// A client that waits for what blocks it.
+    /// A client that waits when it is blocked.
     pub fn patient(engine: &Arc<Engine>) -> Client {
         Client { patient: true, ..Client::new(engine) }
     }
 
-    /// The reply to the command that blocked it, when there is one.
+    /// The reply to the command that blocked it, once there is one.
     pub fn unblocked(&mut self) -> Option<String> {
         self.outcome = self.engine.unblocked(&mut self.session, &mut self.writer)?;
         if self.outcome.next == commands::Next::Locked {
@@ -200,8 +200,8 @@ impl Client {
         let args: Vec<&[u8]> = args.iter().map(AsRef::as_ref).collect();
         self.outcome = self.engine.execute(&mut self.session, &args, &mut self.writer);
         while self.outcome.next == commands::Next::Locked {
-            // Tried again whatever it says: a script may have the shards for longer than it may be
-            // waited for.
+            // Tried again in any case: a script may hold the shards for longer than a client may
+            // wait.
             let _ = self.engine.poll_shards(&self.session, Waker::noop());
             std::thread::yield_now();
             self.outcome = self.engine.execute(&mut self.session, &args, &mut self.writer);
@@ -213,7 +213,7 @@ impl Client {
         self.writer.take()
     }
 
-    /// Executes requests as one run; `None` when it was not taken as a whole.
+    /// Executes requests as one run; `None` if it was not accepted as a whole.
     pub fn pipeline<A: AsRef<[u8]>>(&mut self, requests: &[Vec<A>]) -> Option<Vec<u8>> {
         let words: Vec<Vec<&[u8]>> =
             requests.iter().map(|words| words.iter().map(AsRef::as_ref).collect()).collect();

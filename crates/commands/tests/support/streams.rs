@@ -1,11 +1,11 @@
-//! Replies about streams, to be compared with those of another server: every number exactly, and no
-//! time.
+//! Replies about streams in a form that can be compared with another server's: with every number,
+//! and without times.
 
 use super::wire::{Reply, describe};
 
-/// A key that names a time, or what differs by how nodes are kept.
+/// Names of fields with times, or that depend on how nodes are stored.
 const MASKED: &[&str] = &["idle", "seen-time", "radix-tree-keys", "radix-tree-nodes"];
-/// What Redis says of a consumer from 7.2 on.
+/// Fields of consumers that Redis has from 7.2 on.
 const LATER: &[&str] = &["inactive", "active-time"];
 
 fn is_any(reply: &Reply, names: &[&str]) -> bool {

@@ -1,4 +1,5 @@
-//! Replies as bytes: reading one from a stream, telling it in words, asking a server over a socket.
+//! Replies as bytes: reading them from a stream, describing them, and asking a server over a
+//! socket.
 
 use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +15,7 @@ pub fn request<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
     bytes
 }
 
-/// A reply taken apart.
+/// A parsed reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// A line: status, error, integer, double, boolean, null, big number; with its kind.
@@ -61,7 +62,7 @@ fn read_line(from: &mut impl Read) -> Vec<u8> {
     line
 }
 
-/// One whole reply taken apart; nothing may follow it.
+/// Parses one whole reply; nothing may follow it.
 pub fn parse(mut bytes: &[u8]) -> Reply {
     let reply = read(&mut bytes);
     assert!(bytes.is_empty(), "one reply: {}", String::from_utf8_lossy(bytes));

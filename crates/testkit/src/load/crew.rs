@@ -1,5 +1,5 @@
 //! Several clients at once, with keys that all of them share: a counter, two keys that one MSET
-//! sets alike, and four that one script does.
+//! sets to the same value, and four that one script does.
 
 use crate::load::step::{BRIEF, databases};
 use crate::load::{ALIKE, Habits, Knowledge, Load, Stop, Violation, lock};
@@ -13,18 +13,18 @@ pub struct Crew {
     loads: Vec<Load>,
 }
 
-/// Looks at what clients know while they run.
+/// A view of what clients know while they run.
 pub struct View {
     loads: Vec<(usize, Habits, Arc<Mutex<Knowledge>>)>,
 }
 
 impl View {
-    /// Steps acknowledged since the beginning.
+    /// The number of steps acknowledged since the beginning.
     pub fn steps(&self) -> u64 {
         self.loads.iter().map(|(_, _, knowledge)| lock(knowledge).steps).sum()
     }
 
-    /// Begins, before a copy of the medium is taken: what is acknowledged now must be in it.
+    /// Begins, before a copy of the medium is taken: everything acknowledged by now must be in it.
     pub fn begin(&self) {
         for (_, _, knowledge) in &self.loads {
             let mut knowledge = lock(knowledge);
@@ -32,8 +32,8 @@ impl View {
         }
     }
 
-    /// Ends, after the copy was taken: what has been sent since the beginning may be in it.
-    /// The clients given back are to verify a server over the copy.
+    /// Ends, after the copy was taken: everything sent since the beginning may be in it. Returns
+    /// the clients that verify a server over the copy.
     pub fn end(&self) -> Crew {
         let of = |(number, habits, knowledge): &(usize, Habits, Arc<Mutex<Knowledge>>)| {
             let known = lock(knowledge).viewed.take().unwrap_or_default();
@@ -44,19 +44,19 @@ impl View {
 }
 
 impl Crew {
-    /// Returns a look at what the clients know, also while they run.
+    /// Returns a view of what the clients know, also while they run.
     pub fn view(&self) -> View {
         let of = |load: &Load| (load.number, load.habits, Arc::clone(&load.knowledge));
         View { loads: self.loads.iter().map(of).collect() }
     }
 
-    /// This many clients, at most 6, whose commands follow from the seed.
+    /// Makes this many clients, at most 6, whose commands follow from the seed.
     pub fn new(clients: usize, seed: u64, habits: Habits) -> Crew {
         Crew { loads: (0..clients).map(|number| Load::new(number, seed, habits)).collect() }
     }
 
-    /// Loads a server through connections that `connect` makes while `meanwhile` runs, which is to
-    /// end the server. Says how many clients were told that nothing more can be written.
+    /// Loads a server through connections that `connect` makes, while `meanwhile` runs, which must
+    /// end the server. Returns how many clients were told that nothing more can be written.
     pub fn run<T>(
         &mut self,
         connect: impl Fn() -> io::Result<Client> + Sync,
@@ -80,7 +80,7 @@ impl Crew {
         })
     }
 
-    /// Compares what the server has with what the clients know, and goes on from there.
+    /// Compares the server's data with what the clients know, and continues from there.
     pub fn verify(&mut self, client: &mut Client) -> Result<(), Violation> {
         self.loads.iter_mut().try_for_each(|load| load.verify(client))?;
         let shared = self.verify_shared(client)?;
@@ -103,7 +103,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Returns how many of the shared keys there are.
+    /// Returns the number of shared keys that exist.
     fn verify_shared(&mut self, client: &mut Client) -> Result<usize, Violation> {
         let shared = client.run("GET shared").int().unwrap_or(0);
         let known = self.loads.iter().map(|load| {
@@ -132,23 +132,23 @@ impl Crew {
         Arc::clone(&self.loads[load].knowledge)
     }
 
-    /// Steps acknowledged since the beginning.
+    /// The number of steps acknowledged since the beginning.
     pub fn steps(&self) -> u64 {
         self.view().steps()
     }
 
-    /// Scripts acknowledged since the beginning, those with keys of all clients not counted.
+    /// The number of scripts acknowledged since the beginning, without those on shared keys.
     pub fn scripts(&self) -> u64 {
         self.loads.iter().map(|load| lock(&load.knowledge).scripts).sum()
     }
 
-    /// Commands refused for want of space since the beginning.
+    /// The number of commands refused for lack of space since the beginning.
     pub fn refused(&self) -> u64 {
         self.loads.iter().map(|load| load.refused).sum()
     }
 }
 
-/// Returns how many of these keys there are: all, with the same value, or none.
+/// Returns how many of these keys exist: all, with the same value, or none.
 fn alike(client: &mut Client, keys: &[&str], otherwise: &str) -> Result<usize, Violation> {
     let found = client.run(&format!("MGET {}", keys.join(" ")));
     match found.items() {

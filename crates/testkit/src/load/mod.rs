@@ -1,10 +1,11 @@
-//! Clients under which a server is killed: each knows what it sent and what was acknowledged.
+//! Clients that load a server while it is killed: each knows what it sent and what was
+//! acknowledged.
 //!
-//! A client's commands run in the order in which they were sent. What it finds after a crash must
-//! be the state after some prefix of them: none that was acknowledged may be missing, none may be
-//! there without those before it, and a transaction is there as a whole or not at all. Expiry times
-//! are part of the state; a key that expires meanwhile may be gone from then on, and only then.
-//! [`Load`] is one client, [`Crew`] several that share some keys besides.
+//! A client's commands run in the order in which they were sent. After a crash it must find the
+//! state after some prefix of them: no acknowledged command may be missing, none may be there
+//! without those before it, and a transaction is there as a whole or not at all. Expiry times are
+//! part of the state; a key that expires meanwhile may be gone from then on, and only then.
+//! [`Load`] is one client, [`Crew`] several that also share some keys.
 //!
 //! Everything goes over a connection, so that the server may run anywhere.
 
@@ -24,16 +25,16 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use step::{BRIEF, Maker, Step, What, databases, keys, library, now};
 
-/// What clients do.
+/// The behaviour of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Habits {
-    /// Steps that are sent in one write, at most.
+    /// The maximum number of steps that are sent in one write.
     pub burst: usize,
-    /// How large values are.
+    /// The sizes of values.
     pub sizes: Sizes,
-    /// The medium may be full: a command that is refused for that changes nothing.
+    /// The medium may be full: a command that is refused for this changes nothing.
     pub refusals: bool,
-    /// How far the server's clock may be from the client's, in milliseconds.
+    /// The maximum difference between the server's clock and the client's, in milliseconds.
     pub lag: i64,
 }
 
@@ -44,7 +45,7 @@ impl Habits {
     pub const FILLING: Habits = Habits { burst: 3, sizes: Sizes::Large, refusals: true, lag: 20 };
 }
 
-/// What a crash lost or tore, or a reply that is wrong.
+/// Data that a crash lost or tore, or a wrong reply.
 #[derive(Debug)]
 pub struct Violation(pub String);
 
@@ -57,25 +58,24 @@ pub enum Stop {
     Refused(String),
 }
 
-/// What a client knows of what the server must have.
+/// What a client knows about the server's data.
 #[derive(Clone, Default)]
 struct Known {
-    /// The state after everything that was acknowledged.
+    /// The state after all acknowledged steps.
     state: State,
-    /// What was sent and not yet acknowledged, oldest first.
+    /// Steps that were sent and not yet acknowledged, oldest first.
     open: VecDeque<Step>,
     /// Increments of the counter that all clients share: acknowledged, and sent without an
     /// acknowledgement.
     shared: (i64, i64),
-    /// The largest value of that counter that a reply told: it counts increments of others too,
-    /// which this one has seen.
+    /// The highest value of that counter in a reply: it includes increments of other clients.
     seen: i64,
 }
 
 #[derive(Default)]
 struct Knowledge {
     known: Known,
-    /// What was known when a view began; what has been sent since is open there.
+    /// What was known when a view began; steps sent since are open there.
     viewed: Option<Known>,
     /// Steps acknowledged since the beginning, and the scripts among them.
     steps: u64,
@@ -99,7 +99,7 @@ pub struct Load {
     knowledge: Arc<Mutex<Knowledge>>,
     /// Its function library was stored.
     has_library: bool,
-    /// Commands refused for want of space since the beginning.
+    /// The number of commands refused for lack of space since the beginning.
     refused: u64,
 }
 
@@ -120,7 +120,7 @@ impl Load {
         }
     }
 
-    /// Returns a client that goes on from what another one knew.
+    /// Returns a client that continues from what another one knew.
     fn from_known(number: usize, habits: Habits, known: Known) -> Load {
         let knowledge = Knowledge { known, ..Knowledge::default() };
         Load { knowledge: Arc::new(Mutex::new(knowledge)), ..Load::new(number, 0, habits) }
@@ -132,7 +132,7 @@ impl Load {
         let mut selected = 0;
         if !self.has_library {
             match client.try_call(&library(self.number)) {
-                // Where there is no space for it, there are no calls of it.
+                // If there is no space for the library, it is not called.
                 Ok(reply) => self.has_library = reply.bytes().is_some(),
                 Err(_) => return Ok(Stop::Broken),
             }
@@ -177,8 +177,8 @@ impl Load {
         self.acknowledge_shared(client, shared.len())
     }
 
-    /// Reads the replies to the oldest open step and checks them; a text if nothing more will be
-    /// taken.
+    /// Reads and checks the replies to the oldest open step. Returns a text if the server accepts
+    /// no more writes.
     fn acknowledge(
         &mut self,
         client: &mut Client,
@@ -236,18 +236,17 @@ impl Load {
         Ok(Ok(None))
     }
 
-    /// Compares what the server has now with every state that the rule admits, and goes on from
-    /// there.
+    /// Compares the server's data with every state that the rule admits, and continues from there.
     pub fn verify(&mut self, client: &mut Client) -> Result<(), Violation> {
         let began = now();
         let found = self.read(client).map_err(|error| Violation(format!("reading: {error}")))?;
         self.validate(found, began, now())
     }
 
-    /// Returns the same for a state that was read between two moments.
+    /// Does the same for a state that was read between two moments.
     fn validate(&mut self, found: State, began: i64, ended: i64) -> Result<(), Violation> {
         let known = &mut lock(&self.knowledge).known;
-        // The fewest keys in which a state differs, and after how many steps that was.
+        // The fewest keys in which a state differs, and the number of steps to that state.
         let mut nearest: Option<(Vec<String>, usize)> = None;
         let (mut reached, sent) = (vec![known.state.clone()], known.open.len());
         loop {
@@ -278,7 +277,7 @@ impl Load {
         }
     }
 
-    /// Keys of the client in a database.
+    /// The number of the client's keys in a database.
     pub fn keys(&self, db: u8) -> usize {
         lock(&self.knowledge).known.state.keys().filter(|(of, _)| *of == db).count()
     }
@@ -309,20 +308,21 @@ fn receive(client: &mut Client, replies: usize) -> io::Result<Vec<Reply>> {
     (0..replies).map(|_| client.receive()).collect()
 }
 
-/// Returns true if a server that shuts down has ended what took long: nothing of it is left.
+/// Returns true if a server that shuts down has ended a long command, without any effect.
 fn is_ended(reply: &Reply) -> bool {
     let text = reply.text();
     reply.is_error()
         && (text.contains("the server is shutting down") || text.contains("Script killed by user"))
 }
 
-/// Sets keys alike, of which one may be declared: several clients set the same ones at once.
+/// Sets keys to one value. At most one of them is declared: several clients set the same keys at
+/// once.
 const SET_ALIKE: &str = "for n = 2, #ARGV do redis.call('set', ARGV[n], ARGV[1]) end";
-/// What it sets.
+/// The keys that it sets.
 const ALIKE: [&str; 4] = ["alike:a", "alike:b", "alike:c", "alike:d"];
 
-/// Returns what every client does to the keys that all of them share: count, set two keys to the
-/// same value, and set others in a script.
+/// Returns the commands of every client on the keys that all share: an increment, an MSET of two
+/// keys to the same value, and a script that sets others.
 fn for_all_clients(value: u64, selected: &mut u8) -> Vec<Words> {
     let number = value.to_string();
     let script = format!("#!lua\n-- {}\n{SET_ALIKE}", value % 1000);
@@ -341,7 +341,7 @@ fn for_all_clients(value: u64, selected: &mut u8) -> Vec<Words> {
     commands.into_iter().map(bytes).collect()
 }
 
-/// Returns true if a reply before a step's last one is what it must be.
+/// Returns true if a reply before a step's last one is as it must be.
 fn is_prelude(reply: &Reply, step: &Step) -> bool {
     match reply {
         Reply::Simple(text) if text == "OK" => true,
@@ -350,13 +350,13 @@ fn is_prelude(reply: &Reply, step: &Step) -> bool {
     }
 }
 
-/// Commands that were refused for want of space.
+/// Counts the commands that were refused for lack of space.
 fn refusals(reply: &Reply) -> u64 {
     reply.items().iter().map(refusals).sum::<u64>() + u64::from(is_refusal(reply))
 }
 
-/// Returns the text of a reply after which no write is taken any more; that of EXEC names it as its
-/// reason.
+/// Returns the text of a reply after which no write is accepted any more; an EXECABORT contains it
+/// as the reason.
 fn is_final(reply: &Reply) -> Option<String> {
     match reply {
         Reply::Error(text) if model::is_because(text, "MISCONF") => Some(text.clone()),
@@ -364,8 +364,7 @@ fn is_final(reply: &Reply) -> Option<String> {
     }
 }
 
-/// Returns the keys in which two states differ, the second one having been read between two
-/// moments.
+/// Returns the keys in which two states differ; the second one was read between two moments.
 fn differences(
     expected: &State,
     found: &State,

@@ -1,8 +1,8 @@
 //! The state that a client's commands make, as Redis would make it.
 //!
 //! The model gives the reply that Redis gives, so that wrong replies are noticed before any crash.
-//! A command that is refused for want of space changes nothing; inside a transaction the others
-//! count. Where it is not known whether a command was refused, since its reply never came,
+//! A command that is refused for lack of space changes nothing; inside a transaction the others
+//! still count. If it is unknown whether a command was refused, since its reply never came,
 //! [`Step::outcomes`] gives every state that may have followed.
 
 use crate::Reply;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// A value, shared between states.
 pub type Bytes = Arc<[u8]>;
 
-/// What a key holds.
+/// The content of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The string.
@@ -25,7 +25,7 @@ pub struct Entry {
 /// Keys of one client by database and name.
 pub type State = BTreeMap<(u8, String), Entry>;
 
-/// Expiry times before this one are reached while a test runs.
+/// Expiry times before this one may be reached while a test runs.
 pub(crate) const FAR_AHEAD: i64 = 4_102_444_800_000;
 
 fn ok() -> Reply {
@@ -48,7 +48,7 @@ pub(crate) fn is_because(text: &str, code: &str) -> bool {
 }
 
 impl Step {
-    /// Changes the state as Redis would; the reply to the step itself, or to its EXEC.
+    /// Changes the state as Redis would. Returns the reply to the step itself, or to its EXEC.
     pub(crate) fn apply(&self, state: &mut State) -> Reply {
         match &self.what {
             What::Exec(steps) | What::Script(steps, _) => {
@@ -86,7 +86,7 @@ impl Step {
                 let mut value = bytes(state.get(&self.at(key)));
                 value.extend_from_slice(more);
                 let length = value.len();
-                // Redis makes no key of nothing, but an empty value is one to it.
+                // Redis creates a key even if the appended value is empty.
                 change(state, self.at(key), value);
                 count(length)
             }
@@ -148,8 +148,8 @@ impl Step {
         length
     }
 
-    /// Takes the reply into account that came: the state after it, or what the reply should have
-    /// been.
+    /// Applies the effect of a step with this reply. Returns the correct reply if this one is
+    /// wrong.
     pub(crate) fn apply_reply(&self, state: &mut State, found: &Reply) -> Result<(), Reply> {
         match (&self.what, found) {
             (What::Exec(steps), Reply::Array(items)) => self.apply_replies(steps, state, items),
@@ -167,7 +167,7 @@ impl Step {
         }
     }
 
-    /// Returns the replies to a transaction's commands, a SELECT between those on different
+    /// Applies the replies to a transaction's commands, with a SELECT between those on different
     /// databases.
     fn apply_replies(
         &self,
@@ -188,12 +188,11 @@ impl Step {
         items.next().map_or(Ok(()), |_| Err(Reply::Nil))
     }
 
-    /// Returns the states that may follow if it is not known what was replied. Without `refusals`
-    /// that is one.
+    /// Returns the states that may follow if the reply is unknown. Without `refusals` there is one.
     pub(crate) fn outcomes(&self, before: &State, refusals: bool) -> Vec<State> {
         let mut states = vec![before.clone()];
         if let What::Script(..) = &self.what {
-            // It is refused as a whole.
+            // A script is refused as a whole.
             let mut after = before.clone();
             self.apply(&mut after);
             let kept = refusals.then(|| before.clone());
@@ -229,7 +228,7 @@ fn number(entry: Option<&Entry>) -> i64 {
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// A new value under the expiry time that the key has.
+/// Sets a new value, and keeps the key's expiry time.
 fn change(state: &mut State, at: (u8, String), value: Vec<u8>) {
     let expires = state.get(&at).and_then(|entry| entry.expires);
     state.insert(at, Entry { value: value.into(), expires });

@@ -1,8 +1,8 @@
-//! What one client does: a command, a transaction from MULTI to EXEC, or a script.
+//! A step of one client: a command, a transaction from MULTI to EXEC, or a script.
 //!
-//! Keys are few, so that they are rewritten often, and are in several databases: one of all
-//! clients' (0), another (3), one of the client's own, which it may flush, and one for keys that
-//! expire while the test runs ([`BRIEF`]).
+//! There are few keys, so that they are rewritten often, in several databases: two with keys of all
+//! clients (0, 3), one of the client's own, which it may flush, and one for keys that expire while
+//! the test runs ([`BRIEF`]).
 
 use crate::load::model::{Bytes, FAR_AHEAD};
 use fastrand::Rng;
@@ -14,21 +14,21 @@ pub type Words = Vec<Vec<u8>>;
 /// The database of keys that expire soon.
 pub(crate) const BRIEF: u8 = 8;
 
-/// Keys of a client in each database.
+/// The number of a client's keys in each database.
 const KEYS: usize = 24;
-/// Keys of a client that expire soon.
+/// The number of a client's keys that expire soon.
 const BRIEF_KEYS: usize = 8;
 
-/// How large values are.
+/// The sizes of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// Mostly small; one in some thousands has megabytes.
+    /// Usually small; one in some thousands has megabytes.
     Mixed,
     /// Up to hundreds of kilobytes, so that a small medium is soon full.
     Large,
 }
 
-/// One thing that a client does, in one database.
+/// A step of a client, in one database.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) db: u8,
@@ -68,8 +68,8 @@ pub(crate) enum Calling {
     Function,
 }
 
-/// What scripts do: the commands in their arguments, each after its database and the number of its
-/// words. They return the replies.
+/// The body of scripts: executes the commands in the arguments, each after its database and its
+/// number of words, and returns the replies.
 const BODY: &str = "\
     local replies, at = {}, 1 \
     while at <= #ARGV do \
@@ -80,7 +80,7 @@ const BODY: &str = "\
     end \
     return replies";
 
-/// Texts of scripts: what is known of one does not hold for the others.
+/// The number of different script texts: knowledge about one does not apply to the others.
 const TEXTS: usize = 1000;
 
 /// Returns the code of a client's library.
@@ -120,7 +120,7 @@ pub(crate) fn now() -> i64 {
 /// Makes a client's steps.
 pub(crate) struct Maker<'r> {
     pub(crate) client: usize,
-    /// Its library is there.
+    /// True if its library is stored.
     pub(crate) has_library: bool,
     pub(crate) sizes: Sizes,
     pub(crate) random: &'r mut Rng,
@@ -156,7 +156,7 @@ impl Maker<'_> {
         self.keys(6).into_iter().map(|key| (key, self.value())).collect()
     }
 
-    /// Takes a step or, two times in sixteen, several in a transaction or a script.
+    /// Makes a step or, two times in sixteen, several in a transaction or a script.
     pub(crate) fn step(&mut self) -> Step {
         let kind = self.random.u8(..16);
         if kind > 1 {
@@ -199,7 +199,8 @@ impl Maker<'_> {
         Step { db, what }
     }
 
-    /// Returns a key that expires soon: it may be there, or expired, but not there forever.
+    /// Returns a step on a key that expires soon: the key may exist or have expired, but does not
+    /// last.
     fn brief(&mut self) -> Step {
         let key = format!("client{}:key{}", self.client, self.random.usize(..BRIEF_KEYS));
         let until = now() + self.random.i64(1..1500);
@@ -237,7 +238,8 @@ impl Step {
             all.push(step.command());
         }
         all.push(words([b"EXEC"]));
-        // One that is refused as a whole selects nothing: what is selected then is not known.
+        // A transaction that is refused as a whole selects nothing: the selected database is then
+        // unknown.
         *selected = u8::MAX;
         all
     }
@@ -277,7 +279,7 @@ impl Step {
     }
 }
 
-/// Returns the call of a script that does these steps.
+/// Returns the call of a script that executes these steps.
 fn script(steps: &[Step], calling: Calling) -> Words {
     let commands: Vec<Words> = steps.iter().map(Step::command).collect();
     let keys: Words = match calling {
@@ -298,7 +300,7 @@ fn script(steps: &[Step], calling: Calling) -> Words {
     call
 }
 
-/// Returns one of the texts, which follows from the commands.
+/// Returns one of the texts, chosen by the commands.
 fn text(commands: &[Words]) -> String {
     let len = commands.iter().flatten().map(Vec::len).sum::<usize>();
     format!("#!lua\n-- {}\n{BODY}", len % TEXTS)

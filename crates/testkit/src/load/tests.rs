@@ -1,4 +1,4 @@
-//! The oracle is fed histories that a server must not make, and must refuse each.
+//! The oracle gets histories that a server must not make, and must refuse each.
 
 use super::*;
 use step::Calling;
@@ -22,8 +22,8 @@ fn set(n: usize, value: &str) -> Step {
     step(Set(key(n), bytes(value)))
 }
 
-/// After steps that were acknowledged and steps that were only sent, the server has what `found`
-/// makes of nothing.
+/// Returns true if, after these acknowledged and sent steps, the oracle accepts the state that
+/// `found` makes of an empty one.
 fn admits(habits: Habits, acknowledged: &[Step], sent: &[Step], found: &[Step]) -> bool {
     let mut known = Known { open: sent.iter().cloned().collect(), ..Known::default() };
     acknowledged.iter().for_each(|step| drop(step.apply(&mut known.state)));

@@ -72,7 +72,7 @@ fn word(error: &RedisError) -> String {
     }
 }
 
-/// Sends a request until its reply is as it should be.
+/// Sends a request until the reply is as expected.
 async fn until<T: FromRedisValue>(
     connection: &mut Connection,
     request: &redis::Cmd,
@@ -242,7 +242,7 @@ async fn scans(c: &mut Connection) -> RedisResult<Json> {
     Ok(json!([keys, fields, members, scores]))
 }
 
-/// How many different items a scan finds.
+/// Returns the number of different items that a scan finds.
 async fn count<T: FromRedisValue + std::fmt::Debug + Unpin + Send>(
     mut scan: redis::AsyncIter<'_, T>,
 ) -> RedisResult<usize> {

@@ -6,7 +6,7 @@ use keyspace::Db;
 use super::{Page, human};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The interpreters of all threads, and what is known of scripts and functions.
+/// Writes the memory of all threads' interpreters, and the numbers of scripts and functions.
 fn scripts(page: &mut Page<'_, '_>) {
     let engine = page.call.engine;
     let (scripts, libraries) = (engine.scripts(), engine.libraries());
@@ -27,12 +27,12 @@ fn scripts(page: &mut Page<'_, '_>) {
     page.bytes("used_memory_scripts", (script_bytes + libraries.bytes()) as u64);
 }
 
-/// Bytes that are no fragmentation, whatever little is in use: what the process takes at its start,
-/// and spans that every shard has of each size.
+/// The smallest denominator of a fragmentation ratio: the memory that a process takes at its start,
+/// and the spans that every shard has of each size, are not fragmentation.
 const BASE: u64 = 64 << 20;
 
-/// Returns how many times what is used is taken. Less than [`BASE`] counts as that, so that a store
-/// that is nearly empty shows 1.
+/// Returns the ratio of memory taken to memory used. Both are at least [`BASE`], so that a nearly
+/// empty store shows 1.
 fn ratio(taken: u64, used: u64) -> String {
     format!("{:.2}", taken.max(BASE) as f64 / used.max(BASE) as f64)
 }
@@ -41,11 +41,11 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     let facts = page.facts.clone();
     let heap = page.call.engine.keyspace().heap();
     let (data, limit) = (heap.used(), heap.limit());
-    // What the process and large buffers of clients take of the memory in which the data is.
+    // Memory of the process and of large client buffers, if the data is in the same memory.
     let other = page.call.engine.keyspace().other_memory();
     let startup = page.call.engine.admin().startup_memory.load(Relaxed);
     let used = data + other;
-    // Spans that no shard has are not fragmented. After a start some of them are unknown.
+    // Spans that belong to no shard are not fragmented. After a start some of them are unknown.
     let active = facts.persistence.pool_space.saturating_sub(heap.free_space()).max(data);
     let peak = facts.peak_memory.max(used);
     let percent = |part: u64, whole: u64| part as f64 * 100.0 / whole.max(1) as f64;
@@ -62,7 +62,7 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     page.line("allocator_resident", facts.rss);
     page.bytes("total_system_memory", facts.system_memory);
     scripts(page);
-    // Exporters compare used_memory with it: a pool has a limit of its own.
+    // Exporters compare `used_memory` with it. A pool has a limit of its own.
     let has_pool = heap.is_durable() && facts.max_memory == 0;
     page.bytes("maxmemory", if has_pool { limit } else { facts.max_memory });
     page.line("maxmemory_policy", &facts.policy);
@@ -74,7 +74,8 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     page.line("allocator_rss_bytes", rss as i64 - active as i64);
     page.line("rss_overhead_ratio", "1.00");
     page.line("rss_overhead_bytes", 0);
-    // The pages of a pool are its file's: how many are in memory says nothing of fragmentation.
+    // The pages of a pool belong to its file: how many are resident says nothing about
+    // fragmentation.
     let (taken, used) = if heap.is_durable() { (active, data) } else { (rss, used) };
     page.line("mem_fragmentation_ratio", ratio(taken, used));
     page.line("mem_fragmentation_bytes", taken as i64 - used as i64);
@@ -93,7 +94,7 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     page.flag("active_defrag_running", facts.defragmenting);
     let keyspace = page.call.engine.keyspace();
     let stats = keyspace.stats();
-    // What an earlier process left to be freed was not counted.
+    // Blocks that an earlier process left to be freed were not counted.
     let is_anything_left = (0..keyspace.shards()).any(|shard| keyspace.has_garbage(shard));
     let pending = stats.lazy_free_pending.max(u64::from(is_anything_left));
     page.line("lazyfree_pending_objects", pending);
@@ -153,7 +154,7 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
 
 fn journal(page: &mut Page<'_, '_>, journal: &JournalFacts) {
     let per_byte = |bytes: u64, of: u64| format!("{:.2}", bytes as f64 / of.max(1) as f64);
-    // What the start found is applied too.
+    // The bytes recovered at the start are applied too.
     let to_apply = journal.fenced + journal.recovered_bytes;
     page.line("journal_status", if journal.failure.is_empty() { "ok" } else { "err" });
     page.line("journal_failure", &journal.failure);
@@ -176,8 +177,8 @@ fn journal(page: &mut Page<'_, '_>, journal: &JournalFacts) {
     page.line("journal_recovery_usec", journal.recovery_us);
 }
 
-/// What the snapshot holds of changed data, under the names that Redis has for pages which a child
-/// process shares no longer.
+/// Writes the memory that a snapshot holds, under Redis's names for the pages that a child process
+/// no longer shares.
 fn copied(page: &mut Page<'_, '_>, rdb: &RdbFacts) {
     let stats = page.call.engine.keyspace().heap().snapshot_stats();
     let (peak, size) = match stats.is_taken {
@@ -191,7 +192,7 @@ fn copied(page: &mut Page<'_, '_>, rdb: &RdbFacts) {
     page.line("current_fork_perc", format!("{share:.2}"));
 }
 
-/// What the snapshot of a rewrite or a dump holds.
+/// Writes the state of the snapshot of a rewrite or a dump.
 fn snapshot(page: &mut Page<'_, '_>) {
     let stats = page.call.engine.keyspace().heap().snapshot_stats();
     page.flag("snapshot_in_progress", stats.is_taken);
@@ -219,7 +220,7 @@ fn rdb(page: &mut Page<'_, '_>, rdb: &RdbFacts) {
     page.line("rdb_last_load_keys_loaded", rdb.loaded);
 }
 
-/// How far the loading is, as Redis says it.
+/// Writes the progress of loading, in Redis's fields.
 fn progress(page: &mut Page<'_, '_>, loading: LoadingFacts) {
     let LoadingFacts { started_s, total, loaded, elapsed_s } = loading;
     let share = loaded as f64 / total.max(1) as f64;

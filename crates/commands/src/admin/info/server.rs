@@ -136,7 +136,7 @@ pub(super) fn stats(page: &mut Page<'_, '_>) {
     denied(page);
 }
 
-/// How often users were denied something.
+/// Writes how often users were denied something, by reason.
 fn denied(page: &mut Page<'_, '_>) {
     let users = page.call.engine.users();
     for (name, reason) in [

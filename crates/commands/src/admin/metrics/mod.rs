@@ -1,11 +1,11 @@
 //! The numbers of INFO as Prometheus reads them.
 //!
-//! Nothing is counted for this page alone: it is written from the counters that INFO, LATENCY and
-//! CONFIG RESETSTAT know, when it is asked for. Unlike INFO it locks no shard, so that a scrape
-//! neither waits for a long command nor holds one up.
+//! Nothing is counted for this page alone. When it is requested, it is written from the counters of
+//! INFO, LATENCY and CONFIG RESETSTAT. Unlike INFO it locks no shard, so that a scrape neither
+//! waits for a long command nor delays one.
 //!
-//! Names follow Prometheus's conventions (base units, `_total` for counters), and after the prefix
-//! those of the usual exporter for Redis where that has one, so that a board is easily adapted.
+//! Names follow Prometheus's conventions (base units, `_total` for counters). After the prefix they
+//! are those of the usual exporter for Redis if it has them, so that a board is easily adapted.
 
 mod data;
 mod page;

@@ -1,7 +1,7 @@
 //! A page in Prometheus's text format (version 0.0.4): families of samples, each with its help.
 //!
-//! A family is begun by [`Page::family`], and its samples follow at once, as the format wants it.
-//! Names and label names are our own and need no escaping; label values may be anything.
+//! [`Page::family`] begins a family, and its samples follow at once, as the format requires. Names
+//! and label names are our own and need no escaping; label values may be anything.
 
 use std::fmt::{Display, Write};
 
@@ -11,14 +11,14 @@ pub(super) struct Page {
     text: String,
 }
 
-/// What a family's samples are.
+/// The type of a family.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
-    /// It only grows, but for a restart or CONFIG RESETSTAT.
+    /// It only grows, except after a restart or CONFIG RESETSTAT.
     Counter,
-    /// It is what it is now.
+    /// Its current value.
     Gauge,
-    /// Counts by upper bound, all counts, and their sum.
+    /// Counts by upper bound, the total count, and the sum.
     Histogram,
 }
 

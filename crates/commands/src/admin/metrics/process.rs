@@ -95,7 +95,7 @@ pub(super) fn clients(page: &mut Page, engine: &Engine, facts: &Facts) {
     }
 }
 
-/// What is shown of a command's counts: name, help, value.
+/// A column of a command's statistics: name, help, value.
 type Column = (&'static str, &'static str, fn(&CommandStats) -> f64);
 
 pub(super) fn commands(page: &mut Page, engine: &Engine) {

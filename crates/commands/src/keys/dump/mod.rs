@@ -1,12 +1,11 @@
-//! DUMP and RESTORE: a value as the bytes that Redis makes of it, and back.
+//! DUMP and RESTORE: a value in Redis's serialized form, and back.
 //!
-//! What DUMP answers for a value is what redis-server 7.0 answers for it, in the order of elements
-//! that a table here has. A hash of which fields have times is dumped as Redis 7.4 does, since 7.0
-//! has no form for it. RESTORE takes the payloads of all versions up to Redis 8 and Valkey 9
-//! (`docs/format/rdb.md`); each is validated as Redis does with `sanitize-dump-payload yes`.
+//! DUMP answers what redis-server 7.0 answers, in the order of elements of the table here. A hash
+//! with field TTLs is dumped as Redis 7.4 does, since 7.0 has no form for it. RESTORE accepts the
+//! payloads of all versions up to Redis 8 and Valkey 9 (`docs/format/rdb.md`); each is validated as
+//! Redis does with `sanitize-dump-payload yes`.
 //!
-//! A value is stored in batches, all of one transaction: an error on the way leaves what was there
-//! before.
+//! A value is stored in batches, all in one transaction: an error on the way leaves the old value.
 
 mod read;
 pub(crate) mod store;
@@ -27,11 +26,11 @@ use engine::spec::*;
 const DUMP_COMPLEXITY: &str = "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1).";
 const RESTORE_COMPLEXITY: &str = "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of Redis objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).";
 
-/// The key is there, and may not be replaced.
+/// The error if the key exists, and may not be replaced.
 const BUSY_KEY: &str = "BUSYKEY Target key name already exists.";
-/// A payload that no version of Redis that is known has made.
+/// The error for a payload that no known version of Redis has made.
 const BAD_FOOTER: &str = "ERR DUMP payload version or checksum are wrong";
-/// A payload whose value contradicts itself.
+/// The error for a payload whose value contradicts itself.
 const BAD_DATA: &str = "ERR Bad data format";
 
 pub(crate) const DUMP: CommandSpec = CommandSpec {
@@ -169,8 +168,8 @@ fn restore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     done(call)
 }
 
-/// Returns the error for a payload that cannot be read or stored, and logs why, since the reply
-/// does not tell: once a second at most.
+/// Returns the error for a payload that cannot be read or stored, and logs the reason, which the
+/// reply does not contain, at most once a second.
 fn refused(call: &Call<'_>, stopped: Stopped) -> Failure {
     let (failure, why) = match stopped {
         Stopped::Read(error) => (BAD_DATA.into(), error.to_string()),
@@ -193,7 +192,7 @@ fn done(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// A value whose time has come already takes the place of the one that is there, and is gone.
+/// Deletes the old value if it may be replaced; the new one has expired already and is not stored.
 fn expired(call: &mut Call<'_>, txn: &mut Txn<'_>, options: Options) -> Done {
     if options.replace && txn.delete(call.db(), &call.key(0))? {
         return gone(call);
@@ -208,7 +207,7 @@ fn gone(call: &mut Call<'_>) -> Done {
     done(call)
 }
 
-/// Logs the command with the point in time at which the key expires.
+/// Logs the command with an absolute expiry time.
 fn log(call: &mut Call<'_>, expiry: u64, options: Options) {
     if expiry == 0 || options.absolute {
         return call.wrote();

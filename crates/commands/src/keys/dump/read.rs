@@ -1,7 +1,7 @@
-//! A value as the payload of DUMP.
+//! Writes a value as the payload of DUMP.
 //!
-//! Lists and streams are gone through twice, since the number of their nodes comes first: once to
-//! count them, once to write them, so that no more than the payload and one node is in memory.
+//! Lists and streams are read twice, since the number of their nodes comes first: once to count
+//! them, once to write them, so that only the payload and one node are in memory.
 
 use std::io;
 
@@ -12,10 +12,10 @@ use rdb::{Kind, ListLimit, ListNodes, ListpackBuilder, StreamLimit, StreamNodes,
 
 type Writer = rdb::Writer<Vec<u8>>;
 
-/// A value of which another number of elements was read than it has.
+/// The error if the number of elements read differs from the value's own count.
 const DAMAGED: &str = "MEDIAERR the value of this key is damaged: DEL it, or SET it again";
 
-/// Why a payload was not written: nothing that memory would do.
+/// Why a payload was not written; writing to memory itself does not fail.
 struct Stopped(Failure);
 
 impl From<io::Error> for Stopped {
@@ -67,7 +67,7 @@ fn string(writer: &mut Writer, txn: &Txn<'_>, entry: &Entry) -> Written {
     Ok(())
 }
 
-/// Goes on after an element, or keeps why not.
+/// Returns true to go on after an element; keeps the error otherwise.
 fn keep(result: &mut io::Result<()>, next: io::Result<()>) -> bool {
     *result = next;
     result.is_ok()
@@ -171,7 +171,7 @@ fn timed_hash(writer: &mut Writer, txn: &Txn<'_>, entry: &Entry) -> Written {
     let (mut written, mut found) = (Ok(()), 0);
     members.visit(|field, value| {
         found += 1;
-        // None is 0, and the earliest 1.
+        // 0 means none, and 1 the earliest.
         let after = time(field, &mut failed).map_or(0, |time| time - earliest + 1);
         if written.is_ok() {
             let head = writer.length(after).and_then(|()| writer.string(field));
@@ -260,7 +260,7 @@ fn write_group(
 ) -> Written {
     writer.string(name)?;
     writer.id(id(group.last))?;
-    // A number that is not known is -1.
+    // -1 stands for an unknown number.
     writer.length(group.read.unwrap_or(u64::MAX))?;
     writer.length(stream.pending_count(group))?;
     let (mut found, mut written) = (0, Ok(()));

@@ -1,9 +1,8 @@
-//! A value out of a payload, stored under a key that is not there.
+//! Stores a value from a payload under a key that does not exist.
 //!
-//! Members and fields go into the collection as they come, which is written when the value ends, or
-//! when that is many. The parts of lists and streams are kept until there are enough of them for
-//! one change of the key. What comes twice within a value is found out by the collection: it is not
-//! new.
+//! Members and fields go into an open collection one by one, which is written when the value ends,
+//! or when there are many. The parts of lists and streams are kept until there are enough of them
+//! for one change of the key. The collection detects duplicates within a value: they are not new.
 
 use engine::call::Call;
 use engine::config::Config;
@@ -16,9 +15,9 @@ use rdb::{Kind, Part, Source};
 
 use super::BAD_DATA;
 
-/// Parts of a value that are stored at once.
+/// The number of parts that are stored at once.
 pub const PARTS_AT_ONCE: usize = 1024;
-/// Bytes of parts that are stored at once.
+/// The number of bytes of parts that are stored at once.
 pub const BYTES_AT_ONCE: usize = 256 << 10;
 
 /// Why a value was not stored.
@@ -35,7 +34,8 @@ impl From<rdb::Error> for Stopped {
     }
 }
 
-/// Stores the value; whether there is anything of it: not where all fields of a hash have expired.
+/// Stores the value. Returns false if nothing is left of it, since all fields of a hash have
+/// expired.
 pub(super) fn store(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
@@ -49,7 +49,7 @@ pub(super) fn store(
     store.finish().map_err(Stopped::Store)
 }
 
-/// Parts of a list or a stream that are still to be stored; one kind of them at a time. Whoever
+/// Parts of a list or a stream, of one kind at a time, that are still to be stored. A caller that
 /// stores many values uses the same memory for all.
 #[derive(Default)]
 pub(crate) struct Parts {
@@ -58,7 +58,7 @@ pub(crate) struct Parts {
     stream_bytes: usize,
 }
 
-/// Words one after the other, and where each ends.
+/// Words one after the other, with the end of each.
 #[derive(Default)]
 struct Words {
     bytes: Vec<u8>,
@@ -99,14 +99,14 @@ enum StreamPart {
     Pending { id: StreamId, delivered: u64, count: u64 },
 }
 
-/// The group and the consumer that parts of a stream belong to.
+/// The group and the consumer that the following parts of a stream belong to.
 #[derive(Default)]
 struct StreamPlace {
     group: Vec<u8>,
     consumer: Vec<u8>,
 }
 
-/// A collection that takes its members as they come.
+/// A collection to which members are added one by one.
 enum Open {
     None,
     Members(MembersEdit),
@@ -121,18 +121,18 @@ pub(crate) struct Store<'s, 't, 'k> {
     key: Key<'k>,
     parts: &'s mut Parts,
     open: Open,
-    /// Members, and bytes of them, that the open collection took.
+    /// Members, and their bytes, in the open collection.
     taken: (usize, usize),
     place: StreamPlace,
     is_there: bool,
-    /// Nothing was stored, since the key was there.
+    /// True if nothing was stored, since the key existed.
     is_duplicate: bool,
-    /// Each batch is committed: nobody sees the value before it is complete.
+    /// True if each batch is committed: nobody sees the value before it is complete.
     commits: bool,
 }
 
 impl<'s, 't, 'k> Store<'s, 't, 'k> {
-    /// Stores under a key that is not there.
+    /// Stores under a key that does not exist.
     pub(crate) fn new(
         config: &'s Config,
         txn: &'s mut Txn<'t>,
@@ -146,23 +146,23 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
         Store { txn, config, db, key, parts, open, taken, place, is_there, is_duplicate, commits }
     }
 
-    /// Commits each batch, for whoever has the keyspace to himself.
+    /// Commits each batch, for a caller that has the keyspace to itself.
     pub(crate) fn in_steps(self) -> Store<'s, 't, 'k> {
         Store { commits: true, ..self }
     }
 
-    /// Returns true if nothing was stored, since the key was there.
+    /// Returns true if nothing was stored, since the key existed.
     pub(crate) fn is_duplicate(&self) -> bool {
         self.is_duplicate
     }
 
-    /// Stores what was kept; whether there is anything of the value.
+    /// Stores the kept parts. Returns true if there is anything of the value.
     pub(crate) fn finish(&mut self) -> Result<bool, Failure> {
         self.flush()?;
         Ok(self.is_there)
     }
 
-    /// Takes a part.
+    /// Stores or keeps a part.
     #[inline]
     pub(crate) fn take(&mut self, part: Part<'_>) -> Done {
         match part {
@@ -191,7 +191,7 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
         }
     }
 
-    /// Takes a member of a set, or a field with its value and time.
+    /// Adds a member of a set, or a field with its value and TTL.
     #[inline]
     fn member(&mut self, what: Type, field: &[u8], value: &[u8], time: Option<u64>) -> Done {
         if matches!(self.open, Open::None) {
@@ -236,8 +236,8 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
         self.after_member(member.len())
     }
 
-    /// Makes sure that the key is not there, when the first part of its value comes; `None` later
-    /// on.
+    /// Checks that the key does not exist, when the first part of its value comes; `None` for later
+    /// parts.
     fn absent(&mut self) -> Result<Option<AbsentKey>, Failure> {
         if self.is_there {
             return Ok(None);
@@ -247,7 +247,7 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
         if self.is_duplicate { Err(BAD_DATA.into()) } else { Ok(absent) }
     }
 
-    /// Commits what the open collection took, where that is enough.
+    /// Commits the open collection if it is large enough.
     #[inline]
     fn after_member(&mut self, bytes: usize) -> Done {
         self.taken = (self.taken.0 + 1, self.taken.1 + bytes);
@@ -255,7 +255,7 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
         if is_enough && self.commits { self.step() } else { Ok(()) }
     }
 
-    /// Stores the parts that were kept, where they are enough.
+    /// Stores the kept parts if there are enough.
     fn after_part(&mut self) -> Done {
         let len = self.parts.elements.len().max(self.parts.stream.len());
         let is_enough = len >= PARTS_AT_ONCE || self.parts.bytes() >= BYTES_AT_ONCE;
@@ -271,7 +271,7 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
         Ok(())
     }
 
-    /// Stores what was kept.
+    /// Stores the kept parts.
     fn flush(&mut self) -> Done {
         self.taken = (0, 0);
         match std::mem::replace(&mut self.open, Open::None) {
@@ -356,7 +356,7 @@ impl Parts {
     }
 }
 
-/// Puts parts into a stream.
+/// Adds parts to a stream.
 struct StreamWriter<'w, 'e, 'k> {
     edit: &'w mut StreamEdit<'e, 'k>,
     limits: keyspace::StreamLimits,
@@ -365,7 +365,7 @@ struct StreamWriter<'w, 'e, 'k> {
 }
 
 impl StreamWriter<'_, '_, '_> {
-    /// Finds the group and the consumer again to which the parts before belonged.
+    /// Finds the group and the consumer of the previous parts again.
     fn go_on(&mut self, place: &StreamPlace) -> Result<(), keyspace::Error> {
         self.group = self.edit.read().group(&place.group)?;
         if let Some(group) = &self.group {
@@ -374,8 +374,8 @@ impl StreamWriter<'_, '_, '_> {
         Ok(())
     }
 
-    /// Puts a part in; whether that is possible: each name is new, and a group comes before what
-    /// belongs to it.
+    /// Adds a part. Returns false if that is impossible: each name must be new, and a group must
+    /// precede what belongs to it.
     fn put(&mut self, part: &StreamPart, place: &mut StreamPlace) -> Result<bool, keyspace::Error> {
         match part {
             StreamPart::Entry(id, words) => {

@@ -1,14 +1,14 @@
-//! MIGRATE: keys to another server, which is sent what RESTORE takes, and deleted here when it has
-//! them.
+//! MIGRATE: sends keys to another server in the form that RESTORE takes, and deletes them here when
+//! the other server has them.
 //!
-//! In Redis everybody waits meanwhile. Here the command runs on a thread of its own, while its
-//! client waits as a blocked one does, and no key is locked while the other server is waited for:
-//! each is watched from when it is read. When the other server has taken it, it is deleted in one
-//! transaction, unless it was changed since: then it is read and sent once more, in the place of
-//! what was sent before, or, where it is gone, deleted there. So no write is lost that was
-//! acknowledged here meanwhile.
+//! In Redis all clients wait meanwhile. Here the command runs on a thread of its own, while its
+//! client waits as a blocked one does, and no key is locked while waiting for the other server.
+//! Each key is watched from when it is read. When the other server has acknowledged it, it is
+//! deleted in one transaction, unless it was changed since: then it is read and sent once more,
+//! replacing what was sent before, or, if it is gone, deleted there. So no write that was
+//! acknowledged here meanwhile is lost.
 //!
-//! Memory is bounded by a batch of keys, or the largest value. There is no cache of connections.
+//! Memory is bounded by a batch of keys, or by the largest value. Connections are not cached.
 
 mod target;
 pub(crate) mod transfer;
@@ -24,7 +24,7 @@ use engine::spec::*;
 /// Hides the names and passwords after AUTH and AUTH2.
 fn redact(words: &mut [&[u8]]) {
     let is = |word: &[u8], text: &str| word.eq_ignore_ascii_case(text.as_bytes());
-    // A key may have any name: what follows KEYS is no option.
+    // A key may have any name: the words after KEYS are no options.
     let end = words.iter().position(|word| is(word, "keys")).unwrap_or(words.len());
     for (word, count) in [("auth", 1), ("auth2", 2)] {
         if let Some(at) = words[..end].iter().skip(6).position(|option| is(option, word)) {
@@ -33,13 +33,13 @@ fn redact(words: &mut [&[u8]]) {
     }
 }
 
-/// Returns which words are keys: the one in its place or, where that is empty, those that follow
-/// KEYS, which is the first of these that is no password and no user's name. None where both are
-/// given, which is an error.
+/// Returns the range of words that are keys: the third argument or, if that is empty, those after
+/// KEYS, the first such word that is neither a password nor a user's name. The range is empty if
+/// both are given, which is an error.
 fn keys(args: &[&[u8]]) -> Range<usize> {
     let is = |at: usize, word: &str| args[at].eq_ignore_ascii_case(word.as_bytes());
     let mut at = 6;
-    // An option that is the last word has nothing that follows.
+    // An option that is the last word has no value.
     while at + 1 < args.len() {
         at += match () {
             () if is(at, "auth") => 2,
@@ -111,10 +111,10 @@ const NOT_WITHIN: &str =
 const KEY_AND_KEYS: &str =
     "ERR When using MIGRATE KEYS option, the key argument must be set to the empty string";
 
-/// Milliseconds, where no timeout is given.
+/// The timeout in milliseconds, if none is given.
 const DEFAULT_TIMEOUT: i64 = 1000;
 
-/// What is asked for.
+/// The arguments of the command.
 struct Migration<'a> {
     host: &'a [u8],
     port: &'a [u8],
@@ -122,9 +122,9 @@ struct Migration<'a> {
     timeout: Duration,
     copy: bool,
     replace: bool,
-    /// The words of AUTH.
+    /// The arguments of AUTH.
     auth: Vec<&'a [u8]>,
-    /// Each once.
+    /// The keys, without duplicates.
     keys: Vec<&'a [u8]>,
 }
 
@@ -176,7 +176,8 @@ fn migrate(call: &mut Call<'_>) -> Done {
         return Err(NOT_WITHIN.into());
     }
     let migration = parse(call)?;
-    // What it has sent would be sent again if it gave way to one who has a shard.
+    // If the command gave way to another client that has a shard, it would start over and send
+    // again what it has sent.
     let gives_way = std::mem::replace(&mut call.session.gives_way, false);
     let done = transfer::run(call, &migration);
     call.session.gives_way = gives_way;

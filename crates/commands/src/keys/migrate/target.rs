@@ -1,7 +1,7 @@
 //! The server that takes the keys, over the connection that the host opens.
 //!
-//! A reply has a limit in bytes and in time as a whole: a target that sends it byte by byte is
-//! given up like one that sends nothing.
+//! A reply has a total limit in bytes and in time: a target that sends it byte by byte is given up
+//! like one that sends nothing.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::time::Duration;
@@ -16,23 +16,23 @@ use super::Migration;
 const NOT_CONNECTED: &str = "IOERR error or timeout connecting to the client";
 const NOT_WRITTEN: &str = "IOERR error or timeout writing to target instance";
 const NOT_READ: &str = "IOERR error or timeout reading to target instance";
-/// The longest reply.
+/// The maximum length of a reply.
 const LONGEST_REPLY: usize = 64 << 10;
 
 /// The other server.
 pub(super) struct Target<'e> {
     engine: &'e Engine,
-    /// How long a reply may take.
+    /// The time that a reply may take.
     timeout: Duration,
     wire: BufReader<Box<dyn Wire>>,
-    /// Requests that are on their way before those of the keys.
+    /// The number of requests sent before those of the keys.
     greetings: usize,
-    /// What those were answered with, if that was an error.
+    /// The error reply to one of those, if there was one.
     refusal: Option<Vec<u8>>,
 }
 
 impl<'e> Target<'e> {
-    /// Connects, and sends what precedes the keys.
+    /// Connects, and sends the requests that precede the keys.
     pub(super) fn connect(
         engine: &'e Engine,
         migration: &Migration<'_>,
@@ -66,7 +66,7 @@ impl<'e> Target<'e> {
         self.wire.get_mut().write_all(out.as_bytes()).map_err(|_| NOT_WRITTEN.into())
     }
 
-    /// Reads the reply to the next request for a key; an error reply without its `-`.
+    /// Reads the reply to the next request for a key; an error reply has no `-`.
     pub(super) fn reply(&mut self) -> Result<Result<(), Vec<u8>>, Failure> {
         while self.greetings > 0 {
             self.greetings -= 1;
@@ -74,7 +74,7 @@ impl<'e> Target<'e> {
             self.refusal = self.refusal.take().or(greeting.err());
         }
         let reply = self.line()?;
-        // After a wrong password, or a database that does not exist, nothing counts.
+        // After a wrong password, or a database that does not exist, no reply counts.
         Ok(self.refusal.clone().map_or(reply, Err))
     }
 

@@ -1,4 +1,4 @@
-//! The keys on their way: read and watched, sent, deleted.
+//! Transfers the keys: reads and watches, sends and deletes them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,25 +13,25 @@ use super::Migration;
 use super::target::Target;
 use crate::keys::dump;
 
-/// A key is changed faster than it is sent.
+/// The error if a key changes faster than it is sent.
 const CHANGED: &str =
     "TRYAGAIN a key was changed each time it was sent: it is here, and the target has it too";
 
-/// Keys that are sent before the replies are read.
+/// The number of keys that are sent before the replies are read.
 pub const BATCH_KEYS: usize = 256;
-/// Bytes of values that are.
+/// The number of bytes of values that are sent before the replies are read.
 pub const BATCH_BYTES: usize = 1 << 20;
-/// How often a key is sent that is changed meanwhile.
+/// How often a key that changes meanwhile is sent.
 const TRIES: usize = 16;
 
-/// A key that is watched since it was read.
+/// A key that has been watched since it was read.
 struct Sent<'e> {
     engine: &'e Engine,
-    /// Its number.
+    /// Its index among the keys.
     key: usize,
     watch: Option<Watch>,
     is_changed: Arc<AtomicBool>,
-    /// The other server has it, or has deleted it again.
+    /// True if the other server has it, or has deleted it again.
     is_taken: bool,
 }
 
@@ -46,7 +46,7 @@ impl Drop for Sent<'_> {
 /// A value that was read.
 struct Value {
     payload: Vec<u8>,
-    /// Milliseconds that it has left; 0 for no end.
+    /// The remaining TTL in milliseconds; 0 for none.
     ttl: u64,
 }
 
@@ -56,7 +56,7 @@ struct Transfer<'t, 'a> {
     migration: &'t Migration<'a>,
     keys: Vec<Key<'t>>,
     target: Option<Target<'t>>,
-    /// The first error that the other server answered.
+    /// The first error reply of the other server.
     refusal: Option<Vec<u8>>,
 }
 
@@ -86,7 +86,7 @@ pub(super) fn run(call: &mut Call<'_>, migration: &Migration<'_>) -> Done {
 }
 
 impl<'t> Transfer<'t, '_> {
-    /// Moves the keys from this number on that fit into a batch. Returns the number of the first
+    /// Moves as many keys from this index on as fit into a batch. Returns the index of the first
     /// one that did not.
     fn batch(&mut self, call: &mut Call<'_>, from: usize) -> Result<usize, Failure> {
         let (mut next, mut bytes, mut sent) = (from, 0, Vec::new());
@@ -101,7 +101,8 @@ impl<'t> Transfer<'t, '_> {
             next += 1;
         }
         for _ in 0..TRIES {
-            // What the other server has acknowledged goes, also where the connection ends then.
+            // Keys that the other server has acknowledged are deleted, also if the connection then
+            // ends.
             let received = self.receive(&mut sent);
             let changed = self.delete(call, sent)?;
             received?;
@@ -113,7 +114,7 @@ impl<'t> Transfer<'t, '_> {
         Err(CHANGED.into())
     }
 
-    /// Reads a key and watches it from then on, unless it stays anyway.
+    /// Reads a key and watches it from then on, unless it is only copied.
     fn read(&self, call: &mut Call<'_>, key: usize) -> Result<(Option<Value>, Sent<'t>), Failure> {
         let mut sent = Sent {
             engine: self.engine,
@@ -141,8 +142,8 @@ impl<'t> Transfer<'t, '_> {
         Ok((value, sent))
     }
 
-    /// Waits until what was read is as durable as a reply would make it: the other server must not
-    /// have what a crash takes here.
+    /// Waits until the value that was read is as durable as a reply would make it: the other server
+    /// must not have what a crash takes here.
     fn wait_until_durable(&self, durable_at: u64) -> Done {
         let Some(log) = self.engine.log().filter(|log| log.is_synchronous()) else { return Ok(()) };
         if log.is_durable(durable_at) || log.sync_to(durable_at) {
@@ -177,8 +178,8 @@ impl<'t> Transfer<'t, '_> {
         Ok(())
     }
 
-    /// Deletes the keys that the other server has, all in one transaction. Returns the numbers of
-    /// those that were changed since they were read, and are still here or have gone.
+    /// Deletes the keys that the other server has, all in one transaction. Returns the indexes of
+    /// those that were changed or deleted since they were read.
     fn delete(&self, call: &mut Call<'_>, mut sent: Vec<Sent<'_>>) -> Result<Vec<usize>, Failure> {
         sent.retain(|key| key.is_taken && key.watch.is_some());
         if sent.is_empty() {
@@ -205,7 +206,7 @@ impl<'t> Transfer<'t, '_> {
         Ok(changed)
     }
 
-    /// Sends keys that were changed once more; what has gone here is deleted there.
+    /// Sends changed keys once more; keys deleted here are deleted there.
     fn send_again(
         &mut self,
         call: &mut Call<'_>,

@@ -38,11 +38,11 @@ pub(crate) const XAUTOCLAIM: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// Entries that are claimed where it is not said how many.
+/// The number of entries that are claimed by default.
 const CLAIMED: u64 = 100;
-/// Pending entries that are looked at for each that may be claimed.
+/// The number of pending entries that are visited for each that may be claimed.
 const ATTEMPTS: u64 = 10;
-/// The greatest COUNT that Redis takes.
+/// The maximum COUNT, as in Redis.
 const MOST: u64 = i64::MAX as u64 / 16;
 
 fn xautoclaim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
@@ -78,7 +78,7 @@ fn xautoclaim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Whether the consumer was made, and what was delivered to it, when and how often.
+/// Whether the consumer was created; and the entries delivered to it, when and how often.
 type Claimed = (bool, Vec<(StreamId, (u64, u64))>);
 
 struct Options {
@@ -89,13 +89,13 @@ struct Options {
     now: u64,
 }
 
-/// What is pending and may be claimed.
+/// The pending entries that may be claimed.
 #[derive(Default)]
 struct Found {
     claimed: Vec<StreamPending>,
-    /// What is in the stream no more.
+    /// Pending entries that are no longer in the stream.
     gone: Vec<StreamId>,
-    /// Where to go on; 0-0 at the end.
+    /// The ID to continue from; 0-0 at the end.
     next: StreamId,
 }
 
@@ -123,7 +123,7 @@ impl Options {
         Ok(Options { idle, start, most, only_ids, now: call.now_ms() })
     }
 
-    /// Looks for what can be claimed.
+    /// Searches for entries that can be claimed.
     fn look(&self, stream: &StreamRef<'_>, group: &StreamGroup) -> Result<Found, Failure> {
         let (mut found, mut lost) = (Found::default(), None);
         let (mut left, mut attempts) = (self.most, self.most * ATTEMPTS);

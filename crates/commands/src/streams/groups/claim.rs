@@ -70,13 +70,13 @@ fn xclaim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Default)]
 struct Claimed {
     made_consumer: bool,
     shown: usize,
     delivered: Vec<(StreamId, (u64, u64))>,
-    /// Pending entries that are in the stream no more.
+    /// Pending entries that are no longer in the stream.
     gone: Vec<StreamId>,
 }
 
@@ -84,13 +84,13 @@ struct Options {
     ids: Vec<StreamId>,
     idle: u64,
     now: u64,
-    /// When it is said to be delivered, unix ms.
+    /// The delivery time to set, unix ms.
     at: u64,
     count: Option<u64>,
     force: bool,
     only_ids: bool,
     last: StreamId,
-    /// What a log says was so, whatever the stream holds now.
+    /// True for a command from a log, which is applied whatever the stream contains now.
     replay: bool,
 }
 
@@ -134,7 +134,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Returns a time that makes sense: clients reckon with clocks of their own.
+    /// Corrects a delivery time: clients have clocks of their own.
     fn time(&self, at: i64) -> u64 {
         match u64::try_from(at) {
             Ok(at) if at <= self.now || self.replay => at,
@@ -175,7 +175,7 @@ impl Options {
                     *consumer.insert(found)
                 }
             };
-            // What FORCE makes pending counts as delivered before.
+            // An entry that FORCE makes pending counts as delivered before.
             let before = pending.map_or(1, |pending| pending.count);
             let count = before.saturating_add(u64::from(!self.only_ids));
             let delivery = (self.at, self.count.unwrap_or(count));
@@ -186,7 +186,7 @@ impl Options {
         Ok(claimed)
     }
 
-    /// Returns whether there was something to show.
+    /// Shows the entry. Returns true if there was something to show.
     fn show(
         &self,
         edit: &StreamEdit<'_, '_>,

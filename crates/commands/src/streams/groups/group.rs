@@ -64,7 +64,7 @@ fn xgroup_help(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// What is after the ID.
+/// The options after the ID.
 #[derive(Default)]
 struct Options {
     make: bool,
@@ -95,7 +95,7 @@ impl Options {
     }
 }
 
-/// Returns what the stream says of itself, and the group, if they are there.
+/// Returns the stream's metadata and the group, if they exist.
 fn find(
     call: &Call<'_>,
     txn: &mut Txn<'_>,

@@ -1,4 +1,4 @@
-//! XINFO GROUPS and CONSUMERS, and what XINFO STREAM FULL says of groups.
+//! XINFO GROUPS and CONSUMERS, and the groups in XINFO STREAM FULL.
 
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, NO_SUCH_KEY};
@@ -11,7 +11,7 @@ use resp::Writer;
 use super::no_group_of;
 use crate::streams::{reply, stream};
 
-/// In the place of a time: it was never active.
+/// Stands for a time: the consumer was never active.
 const NEVER: i64 = -1;
 
 pub(crate) const XINFO_GROUPS: CommandSpec = CommandSpec {
@@ -100,8 +100,8 @@ fn xinfo_consumers(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// All groups with their consumers, and up to `most` pending entries of each group and of each
-/// consumer; 0 for all.
+/// Writes all groups with their consumers, and up to `most` pending entries of each group and of
+/// each consumer; 0 for all.
 pub(in crate::streams) fn full(
     out: &mut Writer,
     stream: &StreamRef<'_>,
@@ -138,7 +138,7 @@ pub(in crate::streams) fn full(
     Ok(())
 }
 
-/// Writes pending entries; those of all consumers with their names.
+/// Writes pending entries; those of all consumers with the consumers' names.
 fn pending(
     out: &mut Writer,
     stream: &StreamRef<'_>,

@@ -1,4 +1,4 @@
-//! What a change of a group leaves in the command log.
+//! Logs the changes of a group.
 
 use engine::notify::events::EventClass;
 use keyspace::{StreamGroup, StreamId};
@@ -6,7 +6,7 @@ use keyspace::{StreamGroup, StreamId};
 use crate::blocking::Serving;
 use crate::streams::reply::text;
 
-/// A group and where it is.
+/// A group and its key.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) key: &'a [u8],
@@ -14,7 +14,7 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Logs that a consumer was made.
+    /// Logs that a consumer was created.
     pub(super) fn made_consumer(&self, serving: &mut Serving<'_>, consumer: &[u8]) {
         serving.wrote_as(&[b"XGROUP", b"CREATECONSUMER", self.key, self.group, consumer]);
         let (db, name) = (serving.db, "xgroup-createconsumer");
@@ -40,12 +40,12 @@ impl Place<'_> {
         serving.wrote_as(&[&head[..], &times, &rest].concat());
     }
 
-    /// Logs that a pending entry was taken out.
+    /// Logs that a pending entry was removed.
     pub(super) fn taken_out(&self, serving: &mut Serving<'_>, id: StreamId) {
         serving.wrote_as(&[b"XACK", self.key, self.group, text(id).as_bytes()]);
     }
 
-    /// Logs that the group has read on.
+    /// Logs how far the group has read.
     pub(super) fn read_on(&self, serving: &mut Serving<'_>, group: &StreamGroup) {
         let (last, read) = (text(group.last), group.read.map_or("-1".into(), |n| n.to_string()));
         serving.wrote_as(&[

@@ -1,10 +1,10 @@
-//! Consumer groups: each entry is delivered to one consumer of a group, and pending until that
-//! acknowledges it.
+//! Consumer groups: each entry is delivered to one consumer of a group, and is pending until that
+//! consumer acknowledges it.
 //!
-//! What a group's commands leave in the command log is not what was asked for, but what came of it:
-//! an XCLAIM with time and count for each entry that was delivered, an XACK for each that was taken
-//! out, and an XGROUP SETID where the group has read on. So a replay has the same effect at any
-//! time, whatever the stream holds then.
+//! The commands are not logged as they were given, but by their results: an XCLAIM with time and
+//! count for each delivered entry, an XACK for each that is no longer pending, and an XGROUP SETID
+//! if the group has read on. So a replay has the same effect at any time, whatever the stream
+//! contains then.
 
 mod ack;
 mod auto_claim;
@@ -34,7 +34,7 @@ fn printed(word: &[u8]) -> &[u8] {
     word.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// Returns the failure of a missing key or group; `suffix` ends the text.
+/// Returns the error for a missing key or group; `suffix` ends the text.
 fn no_group(key: &[u8], group: &[u8], suffix: &str) -> Failure {
     let parts = [
         b"NOGROUP No such key '",
@@ -47,7 +47,7 @@ fn no_group(key: &[u8], group: &[u8], suffix: &str) -> Failure {
     Failure::text(parts.concat())
 }
 
-/// Returns the failure of a missing group of a key that is there.
+/// Returns the error for a missing group of an existing key.
 fn no_group_of(key: &[u8], group: &[u8]) -> Failure {
     let parts: [&[u8]; 5] = [
         b"NOGROUP No such consumer group '",
@@ -59,8 +59,8 @@ fn no_group_of(key: &[u8], group: &[u8]) -> Failure {
     Failure::text(parts.concat())
 }
 
-/// Returns the stream at the first key and its group of the name that is the second argument, to be
-/// read; where there is no such, an error.
+/// Returns the stream at the first key and its group, named by the second argument, for reading; an
+/// error if either is missing.
 fn group<'t>(
     call: &Call<'_>,
     txn: &'t mut Txn<'_>,
@@ -89,18 +89,18 @@ fn existing<'t>(
     Ok((stream, group))
 }
 
-/// Milliseconds that an entry was not delivered for at least; no time is less than none.
+/// Returns the minimum idle time in milliseconds; a negative one counts as 0.
 fn min_idle(call: &Call<'_>, error: &'static str) -> Result<u64, Failure> {
     Ok(call.int(4).map_err(|_| error)?.max(0) as u64)
 }
 
-/// Returns when a consumer is seen, unix ms: of a log that is replayed now.
+/// Returns when a consumer is seen, unix ms; during a replay that is now.
 fn seen_ms(call: &Call<'_>) -> u64 {
     if call.session.replay { call.engine.clock().unix_ms() } else { call.now_ms() }
 }
 
-/// Returns true if so much time has passed since a delivery.
+/// Returns true if at least this time has passed since a delivery.
 fn is_idle(now: u64, delivered: u64, least: u64) -> bool {
-    // Redis compares signed numbers: what was delivered in the future was not idle.
+    // Redis compares signed numbers: a delivery in the future is not idle.
     least == 0 || now.checked_sub(delivered).is_some_and(|idle| idle >= least)
 }

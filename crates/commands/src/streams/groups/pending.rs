@@ -52,7 +52,7 @@ fn xpending(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
 }
 
-/// How many are pending, from which ID to which, and of whom.
+/// Replies with the number of pending entries, their first and last IDs, and their consumers.
 fn summary(call: &mut Call<'_>, stream: &StreamRef<'_>, group: &StreamGroup) -> Done {
     call.out.array(4);
     let Some((first, last)) = stream.pending_ends(group)? else {
@@ -124,9 +124,9 @@ fn one(call: &mut Call<'_>, pending: &StreamPending, consumer: &[u8], now: u64) 
     call.out.integer(pending.count as i64);
 }
 
-/// What is asked for.
+/// The arguments of the command.
 struct Range<'a> {
-    /// Milliseconds since the last delivery, at least.
+    /// The minimum time since the last delivery, in milliseconds.
     idle: u64,
     start: StreamId,
     end: StreamId,

@@ -82,8 +82,8 @@ fn xreadgroup(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Returns the ID after which the consumer wants to see again what is pending of it; none where it
-/// wants what is new.
+/// Returns the ID after which the consumer wants its pending entries again; `None` if it wants new
+/// ones.
 fn wanted(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
@@ -105,7 +105,7 @@ fn wanted(
         b">" => Ok(None),
         word => {
             let id = id::strict(word, 0)?;
-            // As in Redis, what was delivered before counts as one more that is read.
+            // As in Redis, reading pending entries counts as one more read of the key.
             txn.find(call.db(), &key);
             Ok(Some(id).filter(|&id| id != StreamId::MAX))
         }
@@ -116,18 +116,18 @@ fn wanted(
 struct Reader {
     group: Box<[u8]>,
     consumer: Box<[u8]>,
-    /// The most entries; 0 for all.
+    /// The maximum number of entries; 0 for all.
     most: u64,
-    /// Whether nothing becomes pending.
+    /// True if delivered entries do not become pending.
     no_ack: bool,
-    /// For how long (ms) what is pending must have been so, to be delivered again.
+    /// The time in ms for which an entry must have been pending to be delivered again.
     claim: Option<u64>,
 }
 
-/// Entries that were delivered: the ID, when (unix ms) and how often.
+/// Delivered entries: the ID, when (unix ms) and how often.
 type Deliveries = Vec<(StreamId, (u64, u64))>;
 
-/// What was delivered.
+/// The outcome of a delivery.
 struct Delivered {
     made_consumer: bool,
     entries: Deliveries,
@@ -135,8 +135,8 @@ struct Delivered {
 }
 
 impl Reader {
-    /// Returns how much there is to do at a key ([`LONG`] or more where that is much), for what
-    /// comes after an ID of what is pending, or for what is new.
+    /// Estimates the work at a key ([`LONG`] or more if that is much), for pending entries after an
+    /// ID, or for new ones.
     fn work(
         &self,
         txn: &Txn<'_>,
@@ -171,7 +171,7 @@ impl Reader {
         Ok(looked_at + delivered.min(asked) * weights::STORED)
     }
 
-    /// Delivers what is after the group's last ID; `false` where that is nothing.
+    /// Delivers the entries after the group's last ID. Returns false if there are none.
     fn deliver(
         &self,
         serving: &mut Serving<'_>,
@@ -191,7 +191,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// Delivers again what is pending of the consumer after an ID.
+    /// Delivers the consumer's pending entries after an ID again.
     fn repeat(
         &self,
         serving: &mut Serving<'_>,
@@ -210,8 +210,8 @@ impl Reader {
         Ok(true)
     }
 
-    /// Returns whether there is something after the group's last ID, or something to be claimed.
-    /// Without the group there is an error.
+    /// Returns true if there are entries after the group's last ID, or entries to claim. Fails if
+    /// there is no group.
     fn has_any(
         &self,
         serving: &Serving<'_>,
@@ -236,7 +236,7 @@ impl Reader {
         Ok(any)
     }
 
-    /// Changes the group and replies with the stream's name and what the change shows.
+    /// Changes the group, and replies with the stream's name and the delivered entries.
     fn edit(
         &self,
         serving: &mut Serving<'_>,
@@ -287,8 +287,8 @@ impl Reader {
         Ok(Delivered { made_consumer, entries, group })
     }
 
-    /// Delivers what has been pending for long, whoever has it; whether the consumer was made for
-    /// that, and what was delivered.
+    /// Delivers entries that have been pending for long, whoever has them. Returns whether the
+    /// consumer was created for that, and the deliveries.
     fn deliver_claimed(
         &self,
         edit: &mut StreamEdit<'_, '_>,
@@ -338,7 +338,7 @@ impl Reader {
                 edit.deliver(&group, &consumer, pending.id, delivery)?;
                 entries.push((pending.id, delivery));
             } else {
-                // Pending, and in the stream no more.
+                // Pending, but no longer in the stream.
                 out.array(2);
                 reply::id(out, pending.id);
                 out.null_array();
@@ -357,8 +357,7 @@ impl Reader {
     }
 }
 
-/// Returns true if something has been pending of a group for at least this long, with an entry that
-/// is there.
+/// Returns true if an entry of the stream has been pending in the group for at least this long.
 fn has_claimable(
     stream: &StreamRef<'_>,
     group: &StreamGroup,
@@ -372,7 +371,7 @@ fn has_claimable(
     found
 }
 
-/// Returns what has been pending of a group for at least this long, with an entry that is there:
+/// Returns the entries of the stream that have been pending in the group for at least this long:
 /// the longest first, up to `most`; 0 for all.
 fn claimable(
     stream: &StreamRef<'_>,
@@ -398,8 +397,8 @@ fn claimable(
     failed.map_or(Ok(oldest.into_values().collect()), Err)
 }
 
-/// Shows what was pending of a group now for at least this long (ms), by ID, until `visit` answers
-/// `false`.
+/// Passes the entries that have been pending in a group for at least this long (ms) to `visit`, by
+/// ID, until that returns false.
 fn visit_idle(
     stream: &StreamRef<'_>,
     group: &StreamGroup,
@@ -411,7 +410,7 @@ fn visit_idle(
     })
 }
 
-/// The group went while a client waited for its entries.
+/// The error if the group was deleted while a client waited for its entries.
 const LOST_GROUP: &str = "NOGROUP the consumer group this client was blocked on no longer exists";
 
 impl BlockedOperation for Reader {

@@ -1,4 +1,4 @@
-//! A history: steps of one client, of clients that wait, of the clock and of the background.
+//! A history: steps of one client, of waiting clients, of the clock and of the background.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::support::Client;
 use crate::support::data::Data;
 use crate::support::wire::{Reply, describe, parse};
 
-/// Steps of a history, at most.
+/// The maximum number of steps of a history.
 const STEPS: usize = 120;
-/// Clients that may be waiting.
+/// The number of clients that may wait.
 const WAITING: usize = 3;
-/// The body of a script: its arguments are requests, each after its number of words. The last is
-/// called so that its error ends the script if that is said first.
+/// The body of a script: its arguments are requests, each after its number of words. If the first
+/// argument says so, the last request is called such that its error ends the script.
 pub(super) const CALLS: &str = "local raises, at = ARGV[1] == '1', 2
 while ARGV[at] do
     local count = tonumber(ARGV[at])
@@ -33,7 +33,7 @@ while ARGV[at] do
     end
 end";
 
-/// The groups of commands that a history may be about.
+/// The groups of commands that histories focus on.
 const GROUPS: &[Group] = &[
     Group::String,
     Group::Bitmap,
@@ -54,7 +54,7 @@ const GROUPS: &[Group] = &[
 struct Waiting {
     client: Client,
     is_blocked: bool,
-    /// The requests that let it go.
+    /// The requests that unblock it.
     fill: Words,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct History {
     steps: u64,
     logged: u64,
     kinds: BTreeMap<&'static str, u64>,
-    /// Whether the log misses a step sometimes.
+    /// True if the log omits a step sometimes.
     pub(super) forgets: bool,
 }
 
@@ -82,7 +82,7 @@ struct Run<'a> {
     focus: Group,
     client: Client,
     waiting: Vec<Waiting>,
-    /// What FUNCTION DUMP gave.
+    /// The result of FUNCTION DUMP.
     dump: Vec<u8>,
 }
 
@@ -99,7 +99,7 @@ impl History {
         format!("{steps} steps, {logged} commands in the log, {kinds:?}")
     }
 
-    /// Runs the history of a seed, and says what is wrong first.
+    /// Runs the history of a seed. Returns the first violation.
     pub(super) fn run(&mut self, seed: u64) -> Result<(), String> {
         self.world.clear();
         let engine = Arc::clone(&self.world.engine);
@@ -145,11 +145,11 @@ impl History {
     }
 }
 
-/// A step: its kind, what was done and logged, what is wrong, and the data after it.
+/// A step: its kind, what was done and logged, the violations, and the data after it.
 type Step = (&'static str, String, Vec<String>, Data);
 
 impl Run<'_> {
-    /// Takes a step and checks what it left.
+    /// Takes a step and checks its effects.
     fn step(&mut self, before: &Data) -> Step {
         let watched = self.watch(before);
         let (kind, mut what) = self.act();
@@ -160,10 +160,11 @@ impl Run<'_> {
         world.replay(if forgotten { &[] } else { &logged });
         let after = world.data();
         let is_silent = logged.is_empty();
-        // Where nothing was logged and nothing is new, both are as they were compared before.
+        // If nothing was logged and nothing changed, both sides are as they were compared before.
         let is_idle = is_silent && before == &after && kind != "libraries";
         let mut wrong = if is_idle { Vec::new() } else { world.differences() };
-        // How PFDEBUG spells a HyperLogLog is told to no watch, in Redis neither.
+        // Neither here nor in Redis does a watch break when PFDEBUG changes the encoding of a
+        // HyperLogLog.
         let is_respelled = logged.iter().any(|words| words[0].eq_ignore_ascii_case(b"PFDEBUG"));
         if kind != "time" && !is_respelled {
             wrong.extend(
@@ -230,7 +231,7 @@ impl Run<'_> {
             return one.fill.clone();
         }
         let words = self.history.requests.any(self.focus, &mut self.random);
-        // `^key` is what DUMP answers for the key.
+        // `^key` stands for the result of DUMP.
         words.into_iter().map(|word| self.dumped(word)).collect()
     }
 
@@ -272,7 +273,7 @@ impl Run<'_> {
         ("a run", all(&requests))
     }
 
-    /// A script or a function, that names its keys or does not.
+    /// A script or a function, which declares its keys or does not.
     fn script(&mut self) -> (&'static str, String) {
         let requests = self.several();
         let text = |text: &str| text.as_bytes().to_vec();
@@ -301,7 +302,7 @@ impl Run<'_> {
         ("a script", format!("{} -> {reply:.80}", all(&requests)))
     }
 
-    /// Lets a client wait for a key that another will fill.
+    /// Lets a client wait for a key that another one will fill.
     fn wait(&mut self) -> (&'static str, String) {
         let Wait { before, request: words, fill } = self.history.requests.waiting(&mut self.random);
         let Some(one) = self.waiting.iter_mut().find(|one| !one.is_blocked) else {
@@ -315,7 +316,7 @@ impl Run<'_> {
         ("a client that may wait", format!("{} waits: {}", shown(&words), one.is_blocked))
     }
 
-    /// Takes the replies of clients that were served.
+    /// Collects the replies of clients that were served.
     fn serve(&mut self, what: &mut String) {
         for one in self.waiting.iter_mut().filter(|one| one.is_blocked) {
             if let Some(reply) = one.client.unblocked() {
@@ -326,7 +327,7 @@ impl Run<'_> {
         }
     }
 
-    /// Ends the connection of a client that waits.
+    /// Ends the connection of a waiting client.
     fn give_up(&mut self) -> (&'static str, String) {
         let engine = Arc::clone(&self.history.world.engine);
         if let Some(one) = self.waiting.iter_mut().find(|one| one.is_blocked) {
@@ -374,14 +375,14 @@ struct Watched {
 }
 
 impl Watched {
-    /// Returns how the watch is wrong.
+    /// Returns what is wrong with the watch, if anything.
     fn violation(mut self, before: &Data, after: &Data) -> Option<String> {
         self.client.run("MULTI");
         let is_broken = self.client.run("EXEC") == "(nil)";
         let engine = Arc::clone(&self.client.engine);
         engine.disconnect(&mut self.client.session);
         let [old, new] = [before, after].map(|data| data.get(&self.place));
-        // Of groups and consumers a watch is told nothing, in Redis neither.
+        // Changes of groups and consumers break no watch, as in Redis.
         let is_stream = |value: &Option<&(Content, Option<u64>)>| {
             matches!(value, Some((Content::Stream(_), _)))
         };

@@ -1,21 +1,21 @@
-//! Random histories of everything that writes, each step replayed from what was logged of it into
-//! an empty engine, which must then hold the same.
+//! Random histories of everything that writes. The log of each step is replayed into an empty
+//! engine, which must then hold the same data.
 //!
-//! `write_effects` goes through a table: each request that it names, in each state. What the table
-//! does not name is in branches: a word that is out of range after a part was done, a source that
-//! expired and is the target too, a count that is negative, an option that a script gives. Here the
-//! requests follow from the documented arguments of every command that writes (`requests`), meet
-//! whatever the history left of their keys, and come alone, in a run, within EXEC, from a script or
-//! a function, and from clients that waited.
+//! `write_effects` tests a table: each of its requests, in each state. The table does not name
+//! branches such as a word out of range after a part was done, an expired source that is the target
+//! too, a negative count, or an option given by a script. Here the requests are generated from the
+//! documented arguments of every command that writes (`requests`), find their keys in whatever
+//! state the history left, and are executed alone, in a run, within EXEC, by a script or a
+//! function, and by clients that waited.
 //!
 //! After each step
 //!
-//! - what was logged is accepted by an engine with other shards and a later clock, and gives the
-//!   same keys, values, times of keys and of fields, groups, consumers and libraries;
-//! - a watch of a key that changed has broken, and no key changed if nothing was logged.
+//! - an engine with other shards and a later clock accepts the log, and gets the same keys, values,
+//!   TTLs of keys and of fields, groups, consumers and libraries;
+//! - a watch of a changed key has broken, and no key changed if nothing was logged.
 //!
-//! `RANDOM_EFFECTS_CASES` says how many histories, `RANDOM_EFFECTS_SEED` repeats one:
-//! `make effects CASES=1000 SEED=7`.
+//! `RANDOM_EFFECTS_CASES` is the number of histories, `RANDOM_EFFECTS_SEED` repeats one: `make
+//! effects CASES=1000 SEED=7`.
 
 mod history;
 mod requests;
@@ -23,7 +23,7 @@ mod world;
 
 use history::History;
 
-/// Histories of `make test`.
+/// The number of histories in `make test`.
 const CASES: u64 = 30;
 
 fn number(name: &str) -> Option<u64> {

@@ -1,9 +1,8 @@
-//! Requests that write: from the documented arguments of every command of the table, and from the
-//! rows of `writes`, about whatever keys there are.
+//! Requests that write: generated from the documented arguments of every command of the table, and
+//! from the rows of `writes`, about whatever keys there are.
 //!
 //! The grammar knows every option and no purpose; the rows have a purpose and few options. Words of
-//! both are then changed alike: a time that is near, a count that is negative, a key that is the
-//! target too.
+//! both are then changed alike: a near expiry time, a negative count, a key that is the target too.
 
 use crate::generate;
 use crate::writes::{self, BLOCKED, WAIT, WRITES, Write};
@@ -15,11 +14,11 @@ use super::world::NOW;
 
 pub(super) type Words = Vec<Vec<u8>>;
 
-/// Commands that would leave little after, were they as frequent as the others.
+/// Commands that would leave little data if they were as frequent as the others.
 const RARE: &[&str] = &["flushall", "flushdb", "swapdb", "select", "move"];
-/// Words for a time to come, which is soon near.
+/// Expiry times, which are soon reached.
 const TIMES: &[&str] = &["100", "70", "200", "50", "100000", "86400000", "9000"];
-/// What may represent a number.
+/// Words that may replace a number.
 const ODD: &[&str] = &[
     "0",
     "-1",
@@ -34,10 +33,10 @@ const ODD: &[&str] = &[
     "x",
     "",
 ];
-/// Libraries: each registers a function that calls what it is given.
+/// Libraries: each registers a function that calls the commands in its arguments.
 const LIBRARIES: &[&str] = &["one", "two", "three"];
 
-/// A request that waits, what comes before it so that it does, and what lets it go.
+/// A request that waits, the requests before it that make it wait, and the one that unblocks it.
 pub(super) struct Wait {
     pub(super) before: Vec<Words>,
     pub(super) request: Words,
@@ -85,7 +84,7 @@ impl Requests {
         }
     }
 
-    /// Any request about data, mostly one of the group.
+    /// Any request about data, usually one of the group.
     pub(super) fn any(&self, focus: Group, random: &mut Rng) -> Words {
         loop {
             let mut words = match random.u8(..80) {
@@ -121,19 +120,19 @@ impl Requests {
         words
     }
 
-    /// A row, mostly of the group.
+    /// A row, usually of the group.
     fn any_row(&self, focus: Group, random: &mut Rng) -> (&'static Write, Group) {
         let rows: Vec<(&Write, Group)> = WRITES.iter().zip(self.groups.iter().copied()).collect();
         *one_of(&rows, |(_, group)| *group, focus, random)
     }
 
-    /// A request of a row, about other keys.
+    /// A request of a row, with other keys.
     fn row(&self, focus: Group, random: &mut Rng) -> Words {
         let (write, group) = self.any_row(focus, random);
         about(write.requests[random.usize(..write.requests.len())], group, random)
     }
 
-    /// What makes a value, or makes more of one.
+    /// Requests that create or extend a value.
     pub(super) fn made(&self, focus: Group, random: &mut Rng) -> Vec<Words> {
         let (write, group) = self.any_row(focus, random);
         let (states, names) = (writes::states(write.of), names(group, random));
@@ -142,7 +141,7 @@ impl Requests {
         lines.map(|line| spelled(&line.replace('@', "k"), &names)).collect()
     }
 
-    /// The entries of a stream of several nodes, in groups as they are sent.
+    /// The entries of a stream of several nodes, grouped as they are sent.
     pub(super) fn long_stream(random: &mut Rng) -> Vec<Words> {
         let key = key(Group::Stream, random);
         let count = random.usize(90..260);
@@ -167,7 +166,7 @@ impl Requests {
         Wait { before, request: spelled(request, &names), fill: spelled(fill, &names) }
     }
 
-    /// What is done with libraries of functions; `dump` is what FUNCTION DUMP gave.
+    /// A request about function libraries; `dump` is the result of FUNCTION DUMP.
     pub(super) fn of_libraries(&self, dump: &[u8], random: &mut Rng) -> Words {
         let name = LIBRARIES[random.usize(..LIBRARIES.len())];
         let word = |text: &str| text.as_bytes().to_vec();
@@ -183,7 +182,7 @@ impl Requests {
     }
 }
 
-/// The code of a library, whose functions are called as it is, or as another one is.
+/// The code of a library, whose function has its own name or another library's.
 fn library(name: &str, random: &mut Rng) -> Vec<u8> {
     let function = match random.u8(..5) {
         0 => LIBRARIES[random.usize(..LIBRARIES.len())],
@@ -195,7 +194,7 @@ fn library(name: &str, random: &mut Rng) -> Vec<u8> {
     code.into_bytes()
 }
 
-/// Any of these, mostly one of the group.
+/// Any of these, usually one of the group.
 fn one_of<'a, T>(
     all: &'a [T],
     group: impl Fn(&T) -> Group,
@@ -214,7 +213,7 @@ fn key(group: Group, random: &mut Rng) -> &'static [u8] {
     keys[random.usize(..keys.len())].as_bytes()
 }
 
-/// What adds as many elements as some constant of the code is, or nearly, or takes as many.
+/// A request that adds or takes about as many elements as one of the code's constants.
 fn large(random: &mut Rng) -> Words {
     use commands::chunks::{COLLECTED_ELEMENTS, REWRITTEN_ELEMENTS, STORED_PARTS};
     let counts = [REWRITTEN_ELEMENTS, STORED_PARTS, COLLECTED_ELEMENTS];
@@ -261,7 +260,7 @@ fn spelled(line: &str, names: &Names) -> Words {
     words
 }
 
-/// Changes what makes a request meet a branch.
+/// Changes words so that a request reaches other branches.
 fn distort(words: &mut Words, random: &mut Rng) {
     for word in words.iter_mut().skip(1) {
         let is = |texts: &[&str]| texts.iter().any(|text| text.as_bytes() == &word[..]);
@@ -278,11 +277,11 @@ fn distort(words: &mut Words, random: &mut Rng) {
     }
     let at = random.usize(1..words.len());
     match random.u8(..40) {
-        // A number that is another.
+        // Replaces a number.
         0..=3 if words[at].parses() => {
             words[at] = ODD[random.usize(..ODD.len())].as_bytes().to_vec();
         }
-        // The same word twice: a source that is the target, an element that comes again.
+        // Repeats a word: the source is the target, an element is there twice.
         4..=6 => {
             let other = random.usize(1..words.len());
             words[at] = words[other].clone();
@@ -296,7 +295,7 @@ fn distort(words: &mut Words, random: &mut Rng) {
     }
 }
 
-/// Tells numbers from other words.
+/// Distinguishes numbers from other words.
 trait Number {
     fn parses(&self) -> bool;
 }

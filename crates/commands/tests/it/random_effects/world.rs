@@ -1,4 +1,4 @@
-//! The engine with a log, the engine into which the log is replayed, and what is compared of them.
+//! The engine with a log, the engine into which the log is replayed, and their comparison.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use crate::support::wire::{describe, parse, show};
 use crate::support::{Client, MemoryLog, TestClock, requests, volatile};
 use commands::{Clock, CommandLog, Engine, EngineOptions};
 
-/// When histories begin.
+/// The time at which histories begin.
 pub(super) const NOW: u64 = 1_700_000_000_000;
-/// How far the clock of the copy is ahead: nothing relative may be in the log.
+/// How far the clock of the copy is ahead: the log must not contain relative times.
 const AHEAD: u64 = 5000;
 
 /// A clock that shows a later time than another.
@@ -27,7 +27,7 @@ pub(super) struct World {
     log: Arc<MemoryLog>,
     copy: Arc<Engine>,
     replay: Client,
-    /// What was logged and not accepted.
+    /// Logged commands that were not accepted.
     refused: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl World {
         self.clock.unix_ns() / 1_000_000
     }
 
-    /// Takes all data away.
+    /// Deletes all data.
     pub(super) fn clear(&mut self) {
         for engine in [&self.engine, &self.copy] {
             let mut client = Client::new(engine);
@@ -66,19 +66,19 @@ impl World {
         self.replay = Client::of(&self.copy, self.copy.connect_replay());
     }
 
-    /// What the engine holds.
+    /// The engine's data.
     pub(super) fn data(&self) -> Data {
         data(self.engine.keyspace(), self.now())
     }
 
-    /// What was logged since it was taken the last time.
+    /// The commands logged since the last call.
     pub(super) fn logged(&self) -> Vec<Vec<Vec<u8>>> {
         let bytes = self.log.bytes();
         self.log.clear();
         requests(&bytes)
     }
 
-    /// Replays what was logged.
+    /// Replays logged commands.
     pub(super) fn replay(&mut self, logged: &[Vec<Vec<u8>>]) {
         for words in logged {
             let reply = describe(&parse(&self.replay.raw(words)));
@@ -89,7 +89,7 @@ impl World {
         }
     }
 
-    /// Says what is wrong with what the log gave.
+    /// Describes how the replayed data differs.
     pub(super) fn differences(&mut self) -> Vec<String> {
         let mut wrong = std::mem::take(&mut self.refused);
         let later = self.now() + AHEAD;
@@ -116,7 +116,7 @@ fn libraries(engine: &Arc<Engine>) -> String {
     items.join(" ")
 }
 
-/// A request as a line that can be read.
+/// A request as a readable line.
 pub(super) fn shown(words: &[Vec<u8>]) -> String {
     let word = |word: &Vec<u8>| match word.len() {
         0 => "\"\"".to_owned(),

@@ -1,16 +1,16 @@
-//! What each write command does to the world around its keys, in every state in which it may find
-//! them: which watches it breaks, and what it logs.
+//! The effects of each write command, for every state of its keys: which watches it breaks, and
+//! what it logs.
 //!
-//! The cases are made from [`writes::WRITES`], in which every write command of the table must be.
-//! Of each it is checked that
+//! The cases are generated from [`writes::WRITES`], which must contain every write command of the
+//! table. For each it is checked that
 //!
 //! - a watch of a key breaks if the key changed, and no watch breaks by a command that did nothing;
 //! - the watches that break are those that break in redis-server;
-//! - the log, replayed into an empty keyspace five seconds later, gives the same keys with the
-//!   same values and times;
-//! - it was seen to do what its row says: make a key, change it, delete it, leave it.
+//! - the log, replayed into an empty keyspace five seconds later, gives the same keys with the same
+//!   values and times;
+//! - the command had the effects that its row lists: creating, changing, deleting or leaving a key.
 //!
-//! The request is executed alone, as a transaction, within one, pipelined, and when it had to wait.
+//! The request is executed alone, as a transaction, within one, pipelined, and after waiting.
 //! `WRITE_EFFECTS=name` runs one command.
 
 mod peer;
@@ -27,14 +27,14 @@ use commands::spec::WRITE;
 use commands::{Clock, CommandLog, Engine, EngineOptions};
 
 const NOW: u64 = 1_700_000_000_000;
-/// Databases and keys that are watched. Nothing may ever touch `x`, unless it touches all keys.
+/// Databases and keys that are watched. Only commands that touch all keys may touch `x`.
 const WATCHED: [(usize, &str); 6] = [(0, "k"), (0, "d"), (0, "s"), (0, "x"), (1, "k"), (1, "d")];
-/// How long a long name of a key is: more than 32 KiB.
+/// The length of a long name of a key: more than 32 KiB.
 const LONG: usize = 33_000;
 /// Commands that touch keys that they do not name.
 const TOUCH_ALL: &[&str] = &["swapdb", "flushdb", "flushall"];
-/// Commands of which a watch is told nothing, in Redis neither, where the key was there before and
-/// no entry of a stream went.
+/// Commands that break no watch, as in Redis, if the key existed before and no entry of a stream
+/// was deleted.
 const UNTOLD: &[&str] = &[
     "pfdebug",
     "xsetid",
@@ -50,7 +50,7 @@ const UNTOLD: &[&str] = &[
     "xclaim",
     "xautoclaim",
 ];
-/// Commands that break a watch where they change nothing, as in Redis.
+/// Commands that break a watch even if they change nothing, as in Redis.
 const NOTIFIES_WATCHES: &[&str] = &["ltrim"];
 
 /// Options that redis-server does not know.
@@ -62,27 +62,27 @@ const LATER_WORDS: &[&str] =
 enum Mode {
     Alone,
     Exec,
-    /// In a transaction that looked at the key before, and writes another one after.
+    /// In a transaction that read the key before, and writes another one afterwards.
     Among,
     Pipelined,
-    /// It waits, until another client executes this.
+    /// It waits until another client executes this.
     Blocked(&'static str),
 }
 
-/// A request and what it finds.
+/// A request and the state that it finds.
 struct Case {
     write: &'static Write,
     request: &'static str,
     setup: Vec<String>,
-    /// Whether the key expires after it was watched.
+    /// True if the key expires after it was watched.
     expires: bool,
     mode: Mode,
-    /// Whether the names of the keys are longer than what an entry holds of them.
+    /// True if the names of the keys are too long for an entry.
     is_long: bool,
 }
 
 impl Case {
-    /// What a key of the plan is called. Short names are in different shards, long ones in one.
+    /// The name of a key in the plan. Short names are in different shards, long ones in one.
     fn name(&self, key: &str) -> Vec<u8> {
         match key {
             "k" | "d" | "s" if self.is_long => format!("{{k}}{}", key.repeat(LONG)).into_bytes(),
@@ -110,7 +110,7 @@ impl Case {
         format!("{request} ({mode:?}{expires}{long}), after {}", setup.join("; "))
     }
 
-    /// The requests that are executed, but for words that only the server's data gives.
+    /// The requests that are executed, without words that depend on the server's data.
     fn lines(&self) -> Vec<String> {
         let own = self.request.to_owned();
         match self.mode {
@@ -124,9 +124,9 @@ impl Case {
         }
     }
 
-    /// Returns true if redis-server writes a key and does not tell those who watch it: one that
-    /// BITFIELD makes before it finds that all of its values are out of range, one that RESTORE
-    /// writes over what had expired when it was watched.
+    /// Returns true if redis-server writes a key without breaking its watches: one that BITFIELD
+    /// creates before it finds that all of its values are out of range, or one that RESTORE writes
+    /// over a key that had expired when it was watched.
     fn is_quirk(&self) -> bool {
         let has_expired = self.setup.iter().any(|line| line == WAIT);
         self.request.contains("OVERFLOW FAIL")
@@ -135,8 +135,8 @@ impl Case {
                 && has_expired
     }
 
-    /// Returns true if redis-server is asked: what it does in a transaction is the same unless keys
-    /// expired, and it must have all of the commands.
+    /// Returns true if redis-server can be compared: in a transaction its effects are the same
+    /// unless keys expired, and it must have all of the commands.
     fn is_known(&self, later: &BTreeSet<String>) -> bool {
         let lines = self.setup.iter().map(String::as_str).chain([self.request]);
         let mut names = lines.filter_map(|line| line.split(' ').next());
@@ -154,7 +154,7 @@ impl Case {
     }
 }
 
-/// The lines that make a key what a state says.
+/// The lines that bring a key into a state.
 fn spell(state: &[String], key: &str) -> Vec<String> {
     let entries = |key: &str| (0..150).map(|n| format!("XADD {key} 6-{n} f ~v*50")).collect();
     let lines = state.iter().map(|line| match line.as_str() {
@@ -181,7 +181,7 @@ fn cases(write: &'static Write) -> Vec<Case> {
         for (n, state) in mine.iter().enumerate() {
             for (m, destination) in destinations.iter().enumerate() {
                 for (l, there) in aside.iter().enumerate() {
-                    // A third of the pairs of what is at both places will do.
+                    // A third of the pairs of states of both keys is enough.
                     if m * l > 0 || (m + l > 0 && (n + m + l + r) % 3 > 0) {
                         continue;
                     }
@@ -216,7 +216,7 @@ fn cases(write: &'static Write) -> Vec<Case> {
     cases
 }
 
-/// Commands that wait for a key to be filled.
+/// Cases of commands that wait for a key to be filled.
 fn blocked_cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, of, setup, request, fills) in writes::BLOCKED {
@@ -236,27 +236,27 @@ fn blocked_cases() -> Vec<Case> {
     cases
 }
 
-/// What came of a case.
+/// The outcome of a case.
 struct Outcome {
     reply: String,
     broken: Vec<bool>,
 }
 
-/// An engine with a log, and what was seen of a case.
+/// An engine with a log, and the observations of a case.
 struct Ours {
     outcome: Outcome,
     before: Data,
     after: Data,
-    /// What was logged by the request.
+    /// The commands that the request logged.
     logged: Vec<String>,
-    /// What the engine and what its replayed log hold some seconds later.
+    /// The data of the engine, and of the replayed log, some seconds later.
     kept: Data,
     replayed: Data,
     replay_errors: Vec<String>,
 }
 
 impl Ours {
-    /// What the case did to each key, by the letters of [`Write::ways`].
+    /// Returns the effects of the case on the keys, by the letters of [`Write::ways`].
     fn ways(&self, case: &Case) -> BTreeSet<char> {
         let mut ways = BTreeSet::new();
         for (db, key) in &WATCHED {
@@ -273,14 +273,14 @@ impl Ours {
     }
 }
 
-/// Engines in this process: one with a log, one without, and one into which the log is replayed, of
-/// another number of shards and with a clock that is ahead.
+/// Engines in this process: one with a log, one without, and one into which the log is replayed,
+/// with another number of shards and a clock that is ahead.
 struct Perdura {
     log: Arc<MemoryLog>,
     clock: Arc<TestClock>,
     logged: Arc<Engine>,
     copy: Arc<Engine>,
-    /// What the heap of the engine with a log holds of no data.
+    /// The memory that the engine with a log uses without data.
     empty: Option<u64>,
 }
 
@@ -307,7 +307,7 @@ impl Perdura {
         self.clock.unix_ns() / 1_000_000
     }
 
-    /// Takes all data away, and what is wrong then.
+    /// Deletes all data. Returns a violation if memory is left in use.
     fn clear(&mut self) -> Option<String> {
         for engine in [&self.logged, &self.copy] {
             Client::new(engine).run("FLUSHALL");
@@ -386,7 +386,7 @@ impl Perdura {
         Ours { outcome, before, after, logged, kept, replayed, replay_errors }
     }
 
-    /// Replays the log into the copy; which of its commands failed.
+    /// Replays the log into the copy. Returns the commands that failed.
     fn replay(&self) -> Vec<String> {
         let mut replay = Client::of(&self.copy, self.copy.connect_replay());
         let mut errors = Vec::new();
@@ -410,7 +410,7 @@ impl Clock for Ahead {
     }
 }
 
-/// `^key` becomes what DUMP answers for the key.
+/// Replaces `^key` by the result of DUMP.
 fn with_dumps(line: Vec<Vec<u8>>, call: &mut dyn FnMut(&[Vec<u8>]) -> Reply) -> Vec<Vec<u8>> {
     let fill = |word: Vec<u8>| match word.strip_prefix(b"^") {
         Some(key) => match call(&[b"DUMP".to_vec(), key.to_vec()]) {
@@ -422,7 +422,7 @@ fn with_dumps(line: Vec<Vec<u8>>, call: &mut dyn FnMut(&[Vec<u8>]) -> Reply) -> 
     line.into_iter().map(fill).collect()
 }
 
-/// What a case may show to be wrong, in one line each.
+/// Returns the violations of a case, one line each.
 fn violations(case: &Case, ours: &Ours) -> Vec<String> {
     let mut wrong = Vec::new();
     let all = TOUCH_ALL.contains(&case.write.name);
@@ -454,7 +454,7 @@ fn violations(case: &Case, ours: &Ours) -> Vec<String> {
     wrong
 }
 
-/// What is different in redis-server.
+/// Returns the differences from redis-server.
 fn differences(case: &Case, ours: &Ours, theirs: &Outcome) -> Vec<String> {
     let mut wrong = Vec::new();
     for (n, (db, key)) in WATCHED.iter().enumerate() {
@@ -479,7 +479,7 @@ fn differences(case: &Case, ours: &Ours, theirs: &Outcome) -> Vec<String> {
     wrong
 }
 
-/// Says what is wrong first, and what led to it after, each line at a length that can be read.
+/// Reports the violations first, then what led to them, with lines of readable length.
 fn report(wrong: &[(String, String)]) {
     const SHOWN: usize = 12;
     let lines = wrong.iter().take(SHOWN).map(|(what, how)| format!("{what:.500}\n    {how:.600}"));
@@ -495,18 +495,18 @@ fn every_command_that_writes_has_cases() {
         writes.map(|command| command.full_name()).collect(),
         WRITES.iter().map(|write| write.name.to_owned()).collect(),
     );
-    // Function libraries are no keys. MIGRATE needs another server: its effects are tested with the
-    // server.
+    // Function libraries are not keys. MIGRATE needs another server: its effects are tested with
+    // the server.
     names.remove("migrate");
     names.retain(|name| !listed.contains(name) && !name.starts_with("function|"));
     assert!(names.is_empty(), "no cases for {names:?}");
 }
 
-/// Runs cases here and in redis-server, and collects what is wrong.
+/// Runs cases here and in redis-server, and collects violations.
 struct Runner {
     perdura: Perdura,
     redis: Option<Redis>,
-    /// Commands that redis-server has not.
+    /// Commands that redis-server does not have.
     later: BTreeSet<String>,
     wrong: Vec<(String, String)>,
     count: usize,

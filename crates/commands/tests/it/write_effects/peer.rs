@@ -19,7 +19,7 @@ impl Redis {
     pub(super) fn of(server: &testkit::Server) -> Redis {
         let mut client = Remote::connect(server.address());
         client.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
-        // It looks for who has waited long enough as often as that.
+        // The server checks timeouts this often.
         client.call(&["CONFIG", "SET", "hz", "500"]);
         let watchers = WATCHED.map(|(db, _)| {
             let mut watcher = Remote::connect(server.address());
@@ -61,7 +61,7 @@ impl Redis {
         Outcome { reply, broken }
     }
 
-    /// The reply to a request that waits for another.
+    /// Returns the reply to a blocking request, after the requests that unblock it.
     fn block(&mut self, lines: &[Vec<Vec<u8>>]) -> String {
         self.waiting.send(&lines[..1]);
         let is_blocked = |client: &mut Remote| {

@@ -1,9 +1,9 @@
-//! Every command that waits, with what lets its client go.
+//! Every command that waits, with a command that unblocks its client.
 
 use super::Of::{self, List, SortedSet, Stream};
 
-/// A command that waits: its name, what `d` may hold, what makes `k`, the request, and what lets it
-/// go.
+/// A blocking command: its name, what `d` may hold, what makes `k`, the request, and what unblocks
+/// it.
 type Blocked = (&'static str, Of, Option<&'static str>, &'static str, &'static str);
 
 pub(crate) const BLOCKED: &[Blocked] = &[

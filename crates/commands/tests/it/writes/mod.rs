@@ -1,9 +1,9 @@
-//! Every command that writes, with requests and with the states of the keys that it may find:
-//! together each way in which it changes a key, or does not.
+//! Every command that writes, with requests and with the states of the keys that it may find, which
+//! together cover each way in which it changes a key or leaves it.
 //!
-//! A request names `k`, which it is about; `d`, a destination; `s`, another source. What these hold
-//! before is made from [`Of`]. `^s` represents what DUMP answers for `s`; `~name*N` for N different
-//! elements of a kind.
+//! A request names its key `k`, a destination `d`, and another source `s`. Their values before are
+//! made from [`Of`]. `^s` stands for the result of DUMP for `s`, `~name*N` for N different elements
+//! of a kind.
 
 mod blocked;
 mod states;
@@ -11,7 +11,7 @@ mod states;
 pub(crate) use blocked::BLOCKED;
 pub(crate) use states::{State, WAIT, other_states, states, words};
 
-/// Which values a command's key may hold.
+/// The kinds of values that a command's key may hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
     Text,
@@ -22,14 +22,14 @@ pub(crate) enum Of {
     SortedSet,
     Places,
     Stream,
-    /// Of any type.
+    /// Any type.
     Any,
-    /// What can be sorted.
+    /// Types that can be sorted.
     Sortable,
 }
 
-/// A command, what it is asked to do, and what it must be seen to do to a key: `c`reate it,
-/// `m`odify it, `d`elete it, do `n`othing.
+/// A command, its requests, and the effects on a key that must occur: `c`reate it, `m`odify it,
+/// `d`elete it, do `n`othing.
 pub(crate) struct Write {
     pub(crate) name: &'static str,
     pub(crate) of: Of,

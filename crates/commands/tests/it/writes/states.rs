@@ -1,9 +1,9 @@
-//! The states of keys that a request may find, each as the requests that make it.
+//! The states of keys that a request may find, each as the requests that create it.
 
 use super::Of::{self, Any, Hash, List, Places, Set, Sketch, Sortable, SortedSet, Stream, Text};
 
-/// What makes a value of each kind: with one element, with a few, and with more than fit the packed
-/// encodings.
+/// The requests that create a value of each kind: with one element, with a few, and with more than
+/// fit the listpack encodings.
 fn values(of: Of) -> &'static [&'static [&'static str]] {
     match of {
         Text => &[&["SET @ 5"], &["SET @ hello"], &["SET @ ~v*40000"]],
@@ -35,7 +35,7 @@ fn values(of: Of) -> &'static [&'static [&'static str]] {
                 "XGROUP CREATE @ g 5-1",
                 "XREADGROUP GROUP g alice COUNT 1 STREAMS @ >",
             ],
-            // What is pending is there no more.
+            // Pending entries that no longer exist.
             &[
                 "XADD @ 5-1 f v",
                 "XADD @ 5-2 f v",
@@ -44,9 +44,9 @@ fn values(of: Of) -> &'static [&'static [&'static str]] {
                 "XREADGROUP GROUP g alice COUNT 2 STREAMS @ >",
                 "XDEL @ 5-2",
             ],
-            // Two nodes of Redis and more of them here.
+            // Two nodes in Redis, more here.
             &["XADD @ 5-1 f v", "XADD @ 5-2 f v", "XGROUP CREATE @ g 0", "~x"],
-            // One that is empty.
+            // An empty stream.
             &["XADD @ 5-3 f v", "XDEL @ 5-3"],
         ],
         Any => &[
@@ -68,16 +68,16 @@ fn values(of: Of) -> &'static [&'static [&'static str]] {
     }
 }
 
-/// How a key is before a request.
+/// The state of a key before a request.
 pub(crate) type State = Vec<String>;
-/// In a state: the time of the keys passes.
+/// In a state: lets the keys' time pass.
 pub(crate) const WAIT: &str = "(wait)";
 
 fn made(of: Of, which: usize, more: &[&str]) -> State {
     values(of)[which].iter().chain(more).map(|&line| line.to_owned()).collect()
 }
 
-/// The states of the key that a command is about.
+/// The states of the key that a command works on.
 pub(crate) fn states(of: Of) -> Vec<State> {
     let all = values(of).len();
     let another = if of == Set { List } else { Set };
@@ -103,7 +103,7 @@ pub(crate) fn other_states(of: Of) -> Vec<State> {
     ]
 }
 
-/// The words of a line, with what is short for many of them spelled out.
+/// The words of a line, with abbreviations of many words expanded.
 pub(crate) fn words(line: &str) -> Vec<Vec<u8>> {
     let mut words: Vec<Vec<u8>> = Vec::new();
     let name = line.split(' ').next().unwrap_or_default().to_owned();
@@ -122,7 +122,7 @@ pub(crate) fn words(line: &str) -> Vec<Vec<u8>> {
             let element = format!("e{n}");
             let pair: &[String] = match name.as_str() {
                 "HSET" => &[element, n.to_string()],
-                // After the few that are there besides.
+                // After the few that exist already.
                 "ZADD" => &[(n + 4).to_string(), element],
                 _ => &[element],
             };
