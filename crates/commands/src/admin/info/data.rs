@@ -27,8 +27,8 @@ fn scripts(page: &mut Page<'_, '_>) {
     page.bytes("used_memory_scripts", (script_bytes + libraries.bytes()) as u64);
 }
 
-/// The smallest denominator of a fragmentation ratio: the memory that a process takes at its start,
-/// and the spans that every shard has of each size, are not fragmentation.
+/// The minimum of both numbers in a fragmentation ratio: the memory that a process takes at its
+/// start, and the spans that every shard has of each size, are not fragmentation.
 const BASE: u64 = 64 << 20;
 
 /// Returns the ratio of memory taken to memory used. Both are at least [`BASE`], so that a nearly
