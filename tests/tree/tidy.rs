@@ -23,7 +23,7 @@ const MAY_HAVE_AN_UNSAFE_MODULE: (&str, &str) =
 const LONGEST_FILE: usize = 600;
 
 /// The maximum number of lines of a function outside of tests.
-const LONGEST_FUNCTION: usize = 70;
+const LONGEST_FUNCTION: usize = 100;
 
 /// The maximum number of columns of a comment, with its indentation.
 const WIDEST_COMMENT: usize = 100;

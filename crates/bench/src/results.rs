@@ -126,8 +126,8 @@ pub struct Version {
     pub text: String,
 }
 
-/// The parameters of the whole comparison. Those of each workload are in [`Workload`]. Older results
-/// have a limit of time here, too.
+/// The parameters of the whole comparison. Those of each workload are in [`Workload`]. Older
+/// results have a limit of time here, too.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// `quick`, `default` or `full`.

@@ -1,13 +1,13 @@
 //! The configuration: every directive's value, and the ways to change it.
 //!
 //! Each directive is a row of `table`, which binds its name, the field of [`Values`] that has its
-//! value, the default, and what a change does. Values are guarded by one lock that no command's path
-//! takes: what is needed often is copied into atomics when it changes (see `apply`). A change is all
-//! or nothing: new values are parsed first, then handed to an `apply` function of the caller, and
-//! only what it accepts stays.
+//! value, the default, and what a change does. Values are guarded by one lock that no command's
+//! path takes: what is needed often is copied into atomics when it changes (see `apply`). A change
+//! is all or nothing: new values are parsed first, then handed to an `apply` function of the
+//! caller, and only what it accepts stays.
 //!
-//! Nothing here knows sockets, stores or commands. Where another crate obeys a directive, the default
-//! is taken from there.
+//! Nothing here knows sockets, stores or commands. Where another crate obeys a directive, the
+//! default is taken from there.
 
 #[macro_use]
 mod directives;
