@@ -448,12 +448,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn server_and_generator_share_a_core_only_for_one_client() {
+    fn server_and_generator_share_a_core_only_if_one_waits_for_the_other() {
         let cores = Cores::divide(&[2, 3, 5]);
         assert_eq!((cores.server.as_slice(), cores.generator.as_slice()), (&[2][..], &[3, 5][..]));
         for job in all(&cores, None) {
             let shared = job.workload.server_cores == job.workload.generator_cores;
-            assert_eq!(shared, job.workload.clients == 1, "{}", job.workload.id);
+            let waits = job.workload.clients == 1 && job.workload.pipeline == 1;
+            assert_eq!(shared, waits, "{}", job.workload.id);
         }
         let one = Cores::divide(&[4]);
         assert_eq!(one.server, one.generator);
