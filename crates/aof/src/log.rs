@@ -3,7 +3,7 @@
 //! There are two locks. The buffer's is held for copying bytes, also by threads that hold shards:
 //! the order in which threads get it is the order of the log. The writer's is held by the thread
 //! that writes out, during its I/O. A thread that needs something durable takes the writer's lock
-//! and becomes the leader: it writes and syncs the whole buffer. Threads that queued behind it then
+//! and becomes the leader: it writes and syncs the whole buffer. Threads that queued after it then
 //! find their bytes durable, or lead the next group.
 //!
 //! Offsets count appended bytes since the log was opened. `written` and `durable` only grow.

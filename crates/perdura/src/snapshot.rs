@@ -30,7 +30,7 @@ const PIECE: usize = 64 << 10;
 /// No write is refused because of a snapshot.
 ///
 /// Up to 64 may be open at once, each of its own moment; a write saves the data that it changes for
-/// each of them. A snapshot's time also stands still: a key that expires later is shown for as long
+/// each of them. A snapshot's time does not pass: a key that expires later is shown for as long
 /// as the snapshot is open.
 ///
 /// ```

@@ -114,8 +114,8 @@ pub trait Strings: Execute {
         self.whole(&[key.as_ref()], |tx| tx.set_new(key.as_ref(), value.as_ref(), Some(ttl)))
     }
 
-    /// Replaces the value by `new` if it is `expected`. Returns true if it was. `None` stands for
-    /// no key: as `expected`, that there is none; as `new`, that it is deleted. An expiry time is
+    /// Replaces the value by `new` if it is `expected`. Returns true if it was. `None` means no
+    /// key: as `expected`, that there is none; as `new`, that it is deleted. An expiry time is
     /// kept.
     ///
     /// ```

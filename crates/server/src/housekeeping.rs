@@ -161,7 +161,7 @@ async fn reclaim(worker: &Worker, shard: usize) {
 }
 
 /// Moves some entries out of sparse spans, as long as time is left, and starts again after a pass
-/// over the shard: so many entries that a pass takes ten minutes.
+/// over the shard. A pass takes ten minutes.
 async fn defragment(worker: &Worker, shard: usize, pass: &mut Defragmentation, until: Instant) {
     let keyspace = worker.shared.engine.keyspace();
     let hz = worker.shared.limits.hz.load(Relaxed).max(1);

@@ -86,7 +86,7 @@ impl Input {
         self.lent.clone()
     }
 
-    /// Takes back the lent bytes. Returns false if others still have them.
+    /// Reclaims the lent bytes. Returns false if others still have them.
     #[inline]
     pub(crate) fn take_back(&mut self) -> bool {
         let Some(lent) = self.lent.take() else { return true };

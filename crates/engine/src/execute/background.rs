@@ -21,8 +21,8 @@ const KEYS_AT_ONCE: usize = 16;
 
 impl Engine {
     /// Deletes some expired keys of a shard, and some expired fields of hashes; at most `budget`
-    /// keys are looked at. Returns true if so many of them had expired that another step is worth
-    /// taking at once.
+    /// keys are looked at. Returns true if enough of them had expired to make another step
+    /// worthwhile at once.
     pub fn expire_step(&self, shard: usize, budget: usize) -> bool {
         match self.keyspace().try_expire_step(shard, budget, self.clock.unix_ms()) {
             Ok(Some((mut txn, progress))) => {

@@ -1,8 +1,8 @@
 //! A batch: the requests of a connection that arrived together, executed in order up to a bound.
 //!
 //! Commands that may run together are executed as a run, one unit of work; all others one by one. A
-//! batch ends if the connection has to do something else first (wait, close), or after so much time
-//! or so many bytes of replies that other connections come first.
+//! batch ends if the connection has to do something else first (wait, close), or at a limit of time
+//! or of bytes of replies, so that other connections get their turn.
 
 use std::sync::atomic::Ordering::Relaxed;
 

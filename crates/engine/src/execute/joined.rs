@@ -176,8 +176,7 @@ impl Engine {
         };
         let committed = unit.commit(&mut txn);
         drop(txn);
-        // Executed by itself, a command frees memory and tries again, or hears of the loss of its
-        // own keys only.
+        // Executed by itself, a command frees memory, or reports the loss of its own keys only.
         call.durable_at = committed.ok()?;
         self.unlocked(&mut call).ok()?;
         times.share(&mut call, &steps[..executed]);

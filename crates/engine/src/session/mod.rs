@@ -135,8 +135,7 @@ pub struct Session {
     pub(crate) forgotten: Vec<Readers>,
     /// Prefixes of keys that it tracks (CLIENT TRACKING).
     pub prefixes: BTreeSet<Box<[u8]>>,
-    /// The call that runs on another thread meanwhile, with the session that this one stands in
-    /// for.
+    /// The call that runs on another thread meanwhile, with the session that this one replaces.
     pub(crate) moved: Option<Arc<MovedCall<Session>>>,
     /// Set while a script of it runs on a thread of its own: this is how others see it.
     pub running_script: Option<Arc<RunningScript>>,
@@ -219,7 +218,7 @@ impl Session {
         taken
     }
 
-    /// Takes back the session that [`Session::take_for`] took.
+    /// Restores the session that [`Session::take_for`] took.
     pub(crate) fn give_back(&mut self, taken: Session) {
         let gives_way = self.gives_way;
         *self = taken;
@@ -262,7 +261,7 @@ impl Session {
         self.gives_way = true;
     }
 
-    /// Lends the bytes that contain the words of the next requests, or takes them back: a request
+    /// Lends the bytes that contain the words of the next requests, or reclaims them: a request
     /// that another thread executes keeps them until [`crate::Engine::unblocked`] gives its reply.
     pub fn lend(&mut self, bytes: Option<Arc<Vec<u8>>>) {
         self.lent = bytes;

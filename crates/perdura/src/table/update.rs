@@ -28,8 +28,8 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
         self.compare_and_set(key, None, Some(value))
     }
 
-    /// Replaces a row's value by `new` if it is `expected`. Returns true if it was. `None` stands
-    /// for no row: as `expected`, that there is none; as `new`, that it is removed. Values are
+    /// Replaces a row's value by `new` if it is `expected`. Returns true if it was. `None` means
+    /// no row: as `expected`, that there is none; as `new`, that it is removed. Values are
     /// equal if their bytes are: 0.0 differs from -0.0, and a `Json` of a map is equal only if its
     /// entries come in the same order.
     ///

@@ -54,7 +54,7 @@ pub(crate) enum Value {
     /// A HyperLogLog, of which the elements are known but not the bytes.
     Sketch(BTreeSet<Bytes>),
     List(VecDeque<Bytes>),
-    /// With the expiry times of fields.
+    /// With each field's expiry time.
     Hash(BTreeMap<Bytes, (Bytes, Option<u64>)>),
     Set(BTreeSet<Bytes>),
     Sorted(BTreeMap<Bytes, f64>),

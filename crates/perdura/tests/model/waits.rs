@@ -1,5 +1,5 @@
 //! Futures of one thread, polled, dropped and woken at any point: each one that could go on is
-//! woken, none takes another's element, and a dropped one leaves nothing behind.
+//! woken, none takes another's element, and a dropped one leaves no trace.
 
 use std::future::Future;
 use std::pin::Pin;
