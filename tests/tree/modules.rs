@@ -36,32 +36,61 @@ const HEAP: &[&str] = &[
     "pool",
 ];
 
-/// The circle is the transaction and the keyspace: methods of `Txn` and `Keyspace` are in the
-/// modules of their subjects, and call each other there. `Keyspace` begins transactions, which
-/// refer to it.
+/// First the format of words and entries, then what transactions share, the transaction, the
+/// operations of each type, and last the keyspace with all that begins transactions.
 const KEYSPACE: &[&str] = &[
     "error",
     "key",
-    "stats",
-    "watch",
-    "fault_points",
     "types",
-    "progress",
     "head",
     "layout",
+    "integer",
+    "fault_points",
+    "progress",
     "problem",
     "known_damage",
-    "changes",
+    "collection",
+    "entry",
+    "value",
+    "queued",
+    "verify",
+    "stats",
+    "mean_ttl",
+    "watch",
+    "eviction",
+    "volatile",
     "expected_keys",
-    "background check collection damage databases entry eviction expiry functions keys keyspace \
-     lazy_free lists losses queued restore snapshot streams strings txn value verify volatile",
-    "geo",
-    "missed",
+    "shared",
+    "walk",
+    "rebuild",
+    "damage",
+    "changes",
+    "prepared",
+    "txn",
+    "strings",
+    "members",
+    "sorted_sets",
+    "lists",
+    "streams",
+    "find",
+    "elements",
     "bitmap",
     "hyperloglog",
+    "geo",
+    "keys",
+    "databases",
+    "functions",
+    "keyspace",
+    "losses",
+    "snapshot",
     "snapshot_view",
-    "chunks",
+    "restore",
+    "background",
+    "evict",
+    "expiry",
+    "check",
     "salvage",
+    "chunks",
 ];
 
 const AOF: &[&str] = &[
@@ -436,7 +465,7 @@ fn module_of(
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
 /// Names of methods that types of other crates have as well.
-const ELSEWHERE: &[&str] = &["for_each", "name", "pop", "replace"];
+const ELSEWHERE: &[&str] = &["for_each", "lost", "name", "pop", "repair", "replace", "restore"];
 
 /// Returns the type of an inherent `impl` block, by the block's first line.
 fn subject(line: &str) -> Option<String> {

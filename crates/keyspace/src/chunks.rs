@@ -1,13 +1,14 @@
 //! The sizes at which a value begins another block, node or step: each is `pub` and says its unit,
 //! for tests with values around each of them (`tests/roundtrip/chunks.rs` names all of them).
 
-pub use crate::collection::{
-    FIRST_BYTES, LISTPACK_MAX_BYTES, LISTPACK_MAX_COUNT, MANY_MEMBERS, MANY_SCORED,
-};
 pub use crate::layout::{KEY_INLINE, VALUE_INLINE};
+pub use crate::members::{
+    FIRST_BYTES, LISTPACK_MAX_BYTES, LISTPACK_MAX_COUNT, MANY as MANY_MEMBERS,
+};
+pub use crate::prepared::BLOCKS_AT_ONCE;
 pub use crate::snapshot::{BYTES_AT_ONCE, ELEMENTS_AT_ONCE, KEYS_AT_ONCE};
+pub use crate::sorted_sets::MANY as MANY_SCORED;
 pub use crate::streams::AT_ONCE as PENDING_AT_ONCE;
-pub use crate::strings::BLOCKS_AT_ONCE;
 pub use crate::value::EMBSTR_MAX;
 
 /// Keys, elements, consumers or pending entries.

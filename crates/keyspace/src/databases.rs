@@ -5,29 +5,20 @@ use structures::index::CURSOR_BITS;
 
 use crate::changes::Flushed;
 use crate::layout::{
-    Counts, FieldCounts, OWNER_EXPIRY, OWNER_KEYS, counts_root, expiry_root, fields_root,
-    keys_root, swapped,
+    Counts, FieldCounts, Kind, OWNER_EXPIRY, OWNER_KEYS, counts_root, expiry_root, keys_root,
+    swapped,
 };
+use crate::shared::cursor_shard;
 use crate::txn::{Entry, KeyLocation};
 use crate::watch::After;
-use crate::{Db, Error, Event, Txn, entry};
+use crate::{Db, Error, Event, Txn, entry, verify};
 
 /// How often a random pick may meet an expired key before any other key will do.
 const RANDOM_TRIES: usize = 100;
 /// Entries per step of a walk over everything.
 const WALK: usize = 64;
 
-/// Returns the shard in which a scan goes on.
-pub(crate) fn cursor_shard(cursor: u64) -> usize {
-    (cursor >> CURSOR_BITS) as usize
-}
-
 impl Txn<'_> {
-    pub(crate) fn places(&self, db: Db) -> impl Iterator<Item = KeyLocation> + use<> {
-        let db = self.physical(db);
-        (0..self.shards.len()).map(move |shard| KeyLocation { shard, db })
-    }
-
     /// Returns how many keys there are, expired ones that nobody met yet included.
     pub fn count(&self, db: Db) -> u64 {
         self.places(db).map(|place| u64::from(self.counts(place).keys)).sum()
@@ -45,6 +36,18 @@ impl Txn<'_> {
     /// Returns how many are hashes of which a field has a time of its own.
     pub fn count_with_times(&self, db: Db) -> u64 {
         self.places(db).map(|place| u64::from(self.field_counts(place).hashes)).sum()
+    }
+
+    /// Returns the estimated mean time to live of the keys that have one, in milliseconds; 0 while
+    /// nothing is known. Each shard that is locked counts by its number of such keys.
+    pub fn mean_ttl(&self, db: Db) -> u64 {
+        let (mut sum, mut keys) = (0, 0);
+        for place in self.places(db) {
+            let mean = self.volatile(place.shard).mean_ttls[db.number()].get();
+            let expiring = if mean == 0 { 0 } else { u128::from(self.counts(place).expiring) };
+            (sum, keys) = (sum + u128::from(mean) * expiring, keys + expiring);
+        }
+        sum.checked_div(keys).unwrap_or(0) as u64
     }
 
     /// Returns some key that is not expired. `random` gives random numbers.
@@ -82,6 +85,17 @@ impl Txn<'_> {
         }
     }
 
+    /// Returns true if whoever walks over all keys sees this one: it is live, and still has its
+    /// name.
+    pub(crate) fn shows(&self, place: KeyLocation, at: Ptr) -> bool {
+        let shard = &self.shards[place.shard];
+        let named = || {
+            let seen = verify::entry(shard, at, shard.capacity(at), None);
+            seen.key.is_some_and(|key| !key.is_empty())
+        };
+        self.live(place, at) && (Kind::decode(shard.word(at)).is_some() || named())
+    }
+
     /// Visits every key that is not expired.
     pub fn for_each(&self, db: Db, visit: &mut dyn FnMut(&[u8], &Entry)) {
         for place in self.places(db) {
@@ -111,7 +125,7 @@ impl Txn<'_> {
         let within = cursor & ((1 << CURSOR_BITS) - 1);
         let next = self.scan_place(place, within, count, visit);
         match next {
-            0 if shard + 1 < self.keyspace.shards() => (shard as u64 + 1) << CURSOR_BITS,
+            0 if shard + 1 < self.shared.shards() => (shard as u64 + 1) << CURSOR_BITS,
             0 => 0,
             next => next | (shard as u64) << CURSOR_BITS,
         }
@@ -125,12 +139,11 @@ impl Txn<'_> {
         visit: &mut dyn FnMut(&[u8], &Entry),
     ) -> u64 {
         let shard = &self.shards[place.shard];
-        let hashing = &self.keyspace.hashing;
+        let hashing = &self.shared.hashing;
         self.keys_index(place).scan_segments(shard, cursor, count, |at: Ptr| {
             if self.shows(place, at) {
                 let key = entry::key(shard, at);
-                let which = place.which(hashing.hash(&key));
-                visit(&key, &Entry { shard: place.shard, at, which });
+                visit(&key, &place.entry(at, hashing.hash(&key)));
             }
         })
     }
@@ -170,19 +183,6 @@ impl Txn<'_> {
         Ok(keys)
     }
 
-    pub(crate) fn field_counts(&self, place: KeyLocation) -> FieldCounts {
-        let shard = &self.shards[place.shard];
-        FieldCounts::decode(shard.word(shard.root(fields_root(place.db))))
-    }
-
-    pub(crate) fn set_field_counts(&mut self, place: KeyLocation, counts: FieldCounts) {
-        if self.field_counts(place) != counts {
-            let shard = &mut self.shards[place.shard];
-            let root = shard.root(fields_root(place.db));
-            shard.set(root, counts.encode());
-        }
-    }
-
     /// Swaps two databases: one word. All shards must be locked.
     ///
     /// # Panics
@@ -204,7 +204,7 @@ impl Txn<'_> {
                 Some(self.physical(a)),
             );
         }
-        self.set_map(swapped(self.map, a.number(), b.number()));
+        self.set_map(swapped(self.map(), a.number(), b.number()));
         Ok(())
     }
 

@@ -6,20 +6,11 @@
 //!
 //! What is in a library (its functions) is not known here.
 
-use crate::layout::{Counts, LIBRARIES, counts_root};
-use crate::txn::KeyLocation;
-use crate::{Error, Expire, Keyspace, Txn, entry, snapshot};
+use heap::{Ptr, View};
 
-impl Keyspace {
-    /// Returns how many function libraries there are. Takes no lock: what transactions are about to
-    /// change is not in it.
-    pub fn libraries(&self) -> u64 {
-        (0..self.shards())
-            .map(|shard| self.root_word(shard, counts_root(LIBRARIES)))
-            .map(|word| u64::from(Counts::decode(word).keys))
-            .sum()
-    }
-}
+use crate::layout::{Kind, LIBRARIES};
+use crate::txn::KeyLocation;
+use crate::{Error, Expire, Txn, entry};
 
 impl Txn<'_> {
     /// Returns the code of a function library, if there is one of this name. Its shard, that of a
@@ -28,7 +19,7 @@ impl Txn<'_> {
         let key = self.key(name);
         let place = self.place_in(LIBRARIES, &key);
         let Some(slot) = self.slot(place, &key) else { return Ok(None) };
-        snapshot::library(&self.shards[place.shard], slot.entry()).map(Some)
+        code(&self.shards[place.shard], slot.entry()).map(Some)
     }
 
     /// Stores the code of a function library, in place of that which it had.
@@ -65,12 +56,25 @@ impl Txn<'_> {
             let mut cursor = 0;
             loop {
                 cursor = self.keys_index(place).scan(shard, cursor, 64, |at| {
-                    show(&entry::key(shard, at), snapshot::library(shard, at));
+                    show(&entry::key(shard, at), code(shard, at));
                 });
                 if cursor == 0 {
                     break;
                 }
             }
         }
+    }
+}
+
+/// Returns the code of a function library.
+pub(crate) fn code<V: View>(view: &V, at: Ptr) -> Result<Vec<u8>, Error> {
+    let damaged = || Error::Damaged(at.raw());
+    match Kind::decode(view.word(at)) {
+        Some(Kind::Inline { len, crc, .. }) => {
+            let bytes = entry::body(view, at, len);
+            (heap::crc32c(bytes) == crc).then(|| bytes.to_vec()).ok_or_else(damaged)
+        }
+        Some(Kind::Blob) => entry::blob(view, at).to_vec(view).map_err(|_| damaged()),
+        _ => Err(damaged()),
     }
 }

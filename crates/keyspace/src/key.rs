@@ -10,6 +10,9 @@ use structures::index::Slot;
 /// How many databases a keyspace has.
 pub const DATABASES: usize = 16;
 
+/// Bytes of the longest key.
+pub(crate) const MAX_KEY: usize = 512 << 20;
+
 /// How many hash slots Redis Cluster has.
 const SLOTS: u16 = 16384;
 

@@ -1,33 +1,16 @@
-//! Keys whatever they hold: deleting, renaming, copying.
+//! Keys whatever they hold: renaming, copying.
 
 use heap::{Ptr, Shard, View};
 use structures::blob::Blob;
 
 use crate::collection::{self, Head};
-use crate::entry::Old;
 use crate::entry::{self, Value};
 use crate::error::refused;
 use crate::layout::{Kind, int_of};
-use crate::txn::KeyLocation;
+use crate::txn::{KeyLocation, Old};
 use crate::{Db, Error, Event, Key, Txn};
 
 impl Txn<'_> {
-    /// Deletes a key; returns false if there was none (or an expired one).
-    pub fn delete(&mut self, db: Db, key: &Key<'_>) -> Result<bool, Error> {
-        let place = self.place(db, key);
-        let Some(slot) = self.slot_mut(place, db, key)? else { return Ok(false) };
-        self.unlink(place, key.hash, slot, true)?;
-        self.record_change(place.shard, db, key.bytes, Event::Deleted);
-        Ok(true)
-    }
-
-    /// Deletes a key that is made again next, with another value: it is not listed as new.
-    pub fn delete_to_overwrite(&mut self, db: Db, key: &Key<'_>) -> Result<bool, Error> {
-        let was_there = self.delete(db, key)?;
-        self.is_overwritten = was_there;
-        Ok(was_there)
-    }
-
     /// Moves a value with its expiry to another key, another database, or both, replacing what is
     /// there; false if there is none. Nothing changes when both are the same.
     pub fn rename(&mut self, from: (Db, &Key<'_>), to: (Db, &Key<'_>)) -> Result<bool, Error> {
@@ -100,7 +83,7 @@ impl Txn<'_> {
             Held::Collection(head, word) => {
                 let shards = &mut self.shards;
                 let pair = collection::Pair { shards, from: place.shard, to: target.shard };
-                let copy = collection::copy(pair, &self.keyspace.hashing, head, word);
+                let copy = collection::copy(pair, &self.shared.hashing, head, word);
                 Held::Collection(head, copy.map_err(|error| refused(error, old.at))?)
             }
             short => short,

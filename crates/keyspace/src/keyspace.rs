@@ -1,166 +1,102 @@
 //! The keyspace as its users hold it: where transactions begin.
 //!
 //! Shards are locked in ascending order, each once; that alone keeps transactions from waiting for
-//! each other in a circle. The map from logical to physical databases is persistent in shard 0 and
-//! cached here: it changes under all locks, so it is still under any.
+//! each other in a circle. Work in the background, checks, repairs and snapshots come after this
+//! and begin their transactions here.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crossbeam_utils::CachePadded;
-use heap::{ANY_TURN, Heap, Ptr, ShardWait, View};
+use heap::{ANY_TURN, Heap, Ptr, Shard, ShardWait, View};
 use smallvec::SmallVec;
 use structures::index::{Bucket, CURSOR_BITS, Index};
 
-use crate::databases::cursor_shard;
-use crate::eviction::Random;
-use crate::eviction::access::Lfu;
+use crate::damage::Resolver;
 use crate::eviction::access::Which;
-use crate::expected_keys::ExpectedKeys;
 use crate::fault_points::FaultPoint;
-use crate::key::Hashing;
-use crate::known_damage::Damage;
+use crate::key::MAX_KEY;
 use crate::layout::{
-    Counts, FieldCounts, MAP_ROOT, counts_root, fields_root, keys_root, map_word, physical,
+    Counts, FieldCounts, LIBRARIES, counts_root, fields_root, keys_root, physical,
 };
-use crate::volatile::VolatileShard;
-use crate::{DATABASES, Db, Eviction, Key, Stats, Txn, Watch};
-
-/// Keys of a shard whose accesses are told apart although no policy asks for it.
-const FEW_KEYS: u64 = 2 << 10;
+use crate::prepared::LARGE;
+use crate::shared::{Shared, cursor_shard};
+use crate::value::MAX_STRING;
+use crate::{CommitError, Db, Error, Eviction, Key, KeyDamage, Prepared, Stats, Txn, Watch};
 
 /// Sixteen databases in the shards of a heap. `Send` and `Sync`: share it by an `Arc`.
 pub struct Keyspace {
-    pub(crate) heap: Arc<Heap>,
-    pub(crate) hashing: Hashing,
-    /// The first root word of each shard.
-    roots: Vec<Ptr>,
-    volatile_shards: Vec<CachePadded<VolatileShard>>,
-    pub(crate) damage: Damage,
-    pub(crate) map: AtomicU64,
+    pub(crate) shared: Shared,
     pub(crate) longest_lock_hold: AtomicU64,
-    tracks: AtomicBool,
-    lists_created: AtomicBool,
-    lists_missed: AtomicBool,
-    eviction: RwLock<Eviction>,
-    /// What every write needs of `eviction`: bytes that blocks may take.
-    pub(crate) eviction_limit: AtomicU64,
-    /// The same of `maxmemory`, which is compared with more than blocks.
-    pub(crate) maxmemory: AtomicU64,
-    /// Bytes outside of the heap that count toward `maxmemory`.
-    pub(crate) other_memory: AtomicI64,
-    /// What every access needs of `eviction`: LFU | log factor << 1 | decay minutes << 16.
-    lfu: AtomicU32,
-    pub(crate) expected: ExpectedKeys,
 }
 
 impl Keyspace {
     /// The longest string, in bytes.
-    pub const MAX_STRING: usize = 512 << 20;
+    pub const MAX_STRING: usize = MAX_STRING;
     /// The longest key, in bytes.
-    pub const MAX_KEY: usize = 512 << 20;
+    pub const MAX_KEY: usize = MAX_KEY;
+    /// From this length on it pays to prepare or to pin a string.
+    pub const LARGE: usize = LARGE;
 
     /// Attaches to a heap; reads a few words only. `now` in unix milliseconds.
     pub fn new(heap: Heap, now: u64) -> Keyspace {
-        let seed = heap.hash_seed();
-        let roots = (0..heap.shards()).map(|shard| heap.lock(shard).root(0)).collect();
-        let map = {
-            let first = heap.lock(0);
-            map_word(first.word(first.root(MAP_ROOT)))
-        };
-        let hashing = Hashing::new(&seed);
-        let volatile_shards = (0..heap.shards() as u64)
-            .map(|shard| VolatileShard::new(now, hashing.hash(&shard.to_le_bytes())).into())
-            .collect();
-        let keyspace = Keyspace {
-            heap: Arc::new(heap),
-            hashing,
-            roots,
-            volatile_shards,
-            damage: Damage::default(),
-            map: AtomicU64::new(map),
-            longest_lock_hold: AtomicU64::new(0),
-            tracks: AtomicBool::new(false),
-            lists_created: AtomicBool::new(false),
-            lists_missed: AtomicBool::new(false),
-            eviction: RwLock::default(),
-            eviction_limit: AtomicU64::new(u64::MAX),
-            maxmemory: AtomicU64::new(0),
-            other_memory: AtomicI64::new(0),
-            lfu: AtomicU32::new(0),
-            expected: ExpectedKeys::default(),
-        };
-        keyspace.set_eviction(Eviction::default(), now);
-        keyspace.take_over_damage();
+        let keyspace =
+            Keyspace { shared: Shared::new(heap, now), longest_lock_hold: AtomicU64::new(0) };
+        keyspace.resolver().take_over();
         keyspace
     }
 
     /// Returns the heap under it.
     pub fn heap(&self) -> &Heap {
-        &self.heap
+        self.shared.heap()
     }
 
     /// Takes the heap out, to close it.
     pub fn into_heap(self) -> Arc<Heap> {
-        self.heap
+        self.shared.heap
     }
 
     /// Returns how many shards there are.
     pub fn shards(&self) -> usize {
-        self.volatile_shards.len()
-    }
-
-    pub(crate) fn volatile(&self, shard: usize) -> &VolatileShard {
-        &self.volatile_shards[shard]
+        self.shared.shards()
     }
 
     /// Expects this many keys in a database until [`Keyspace::expect_no_keys`]. If they do not
     /// come, the index takes more space than it needs, sixteen times that of those which came at
     /// most.
     pub fn expect_keys(&self, db: Db, keys: u64) {
-        let physical = physical(self.map.load(Relaxed), db.number());
+        let physical = physical(self.shared.map.load(Relaxed), db.number());
         let keys = keys / self.shards() as u64;
-        self.expected.set(physical, keys);
-        (0..self.shards()).for_each(|shard| self.expect_accesses(shard, keys));
+        self.shared.expected.set(physical, keys);
+        (0..self.shards()).for_each(|shard| self.shared.expect_accesses(shard, keys));
     }
 
     /// Expects no more keys than there are.
     pub fn expect_no_keys(&self) {
-        self.expected.clear();
+        self.shared.expected.clear();
     }
 
     /// Hashes a key, once for everything that is done with it.
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
-        Key::new(bytes, &self.hashing, self.shards())
+        self.shared.key(bytes)
     }
 
     /// Asks the processor to load the buckets in which a lookup of the key will search; takes no
     /// lock. For a batch of keys: this for each, then [`Keyspace::prefetch_entry`] for each.
     #[inline]
     pub fn prefetch_bucket(&self, db: Db, key: &Key<'_>) -> Option<PrefetchedBucket> {
-        let db = physical(self.map.load(Relaxed), db.number());
-        self.volatile_shards[key.shard()].access.prefetch(Which::new(key.hash, db));
-        let index = Index::at(self.root(key.shard(), keys_root(db)));
-        index.prefetch_bucket(&UnlockedView(&self.heap), key.hash).map(PrefetchedBucket)
+        let db = physical(self.shared.map.load(Relaxed), db.number());
+        self.shared.volatile(key.shard()).access.prefetch(Which::new(key.hash, db));
+        let index = Index::at(self.shared.root(key.shard(), keys_root(db)));
+        index.prefetch_bucket(&UnlockedView(self.heap()), key.hash).map(PrefetchedBucket)
     }
 
     /// Asks the processor to load the entry that a lookup of the key will compare, and notes where
     /// it is.
     #[inline]
     pub fn prefetch_entry(&self, prefetched: &PrefetchedBucket, key: &mut Key<'_>) {
-        if let Some(slot_hint) = prefetched.0.prefetch_entry(&UnlockedView(&self.heap)) {
+        if let Some(slot_hint) = prefetched.0.prefetch_entry(&UnlockedView(self.heap())) {
             key.slot_hint = slot_hint;
         }
-    }
-
-    fn root(&self, shard: usize, n: usize) -> Ptr {
-        self.roots[shard].add(8 * n as u64)
-    }
-
-    /// Returns a root word without a lock: as it was committed at some moment, or, in a volatile
-    /// heap, as an open transaction has changed it by now.
-    pub(crate) fn root_word(&self, shard: usize, n: usize) -> u64 {
-        self.heap.region().load(self.root(shard, n).raw())
     }
 
     /// Locks the shards (any order, repetitions allowed) and opens a transaction at `now` (unix
@@ -170,19 +106,19 @@ impl Keyspace {
             return self.begin_one(*shard, now);
         }
         let shards = ascending(shards.iter().copied()).into_iter();
-        let lock = |shard| self.heap.lock(shard);
+        let lock = |shard| self.shared.heap.lock(shard);
         if FaultPoint::LockAscending.is_enabled() {
-            return Txn::new(self, shards.map(lock).collect(), now);
+            return Txn::new(&self.shared, shards.map(lock).collect(), now);
         }
         let mut locked: SmallVec<_> = shards.rev().map(lock).collect();
         locked.reverse();
-        Txn::new(self, locked, now)
+        Txn::new(&self.shared, locked, now)
     }
 
     /// As [`Keyspace::begin`], unless one of the shards is locked: then nothing is.
     pub fn try_begin(&self, shards: impl Iterator<Item = usize>, now: u64) -> Option<Txn<'_>> {
-        let locked = self.heap.try_lock_all(&ascending(shards), ANY_TURN)?;
-        Some(Txn::new(self, locked, now))
+        let locked = self.shared.heap.try_lock_all(&ascending(shards), ANY_TURN)?;
+        Some(Txn::new(&self.shared, locked, now))
     }
 
     /// Does the same for one who may have waited for shards before, unless one of them is reserved
@@ -195,14 +131,14 @@ impl Keyspace {
         wait: Option<&ShardWait>,
     ) -> Option<Txn<'_>> {
         let locked =
-            self.heap.try_lock_all(&ascending(shards), wait.map_or(0, ShardWait::ticket))?;
-        Some(Txn::new(self, locked, now))
+            self.shared.heap.try_lock_all(&ascending(shards), wait.map_or(0, ShardWait::ticket))?;
+        Some(Txn::new(&self.shared, locked, now))
     }
 
     /// Locks one shard, unless it is locked.
     pub fn try_begin_one(&self, shard: usize, now: u64) -> Option<Txn<'_>> {
-        let locked = self.heap.try_lock_all(&[shard], ANY_TURN)?;
-        Some(Txn::new(self, locked, now))
+        let locked = self.shared.heap.try_lock_all(&[shard], ANY_TURN)?;
+        Some(Txn::new(&self.shared, locked, now))
     }
 
     /// Does the same for one who may have waited for it before, unless it is reserved for another
@@ -214,26 +150,26 @@ impl Keyspace {
         now: u64,
         wait: Option<&ShardWait>,
     ) -> Option<Txn<'_>> {
-        let locked = self.heap.try_lock_all(&[shard], wait.map_or(0, ShardWait::ticket))?;
-        Some(Txn::new(self, locked, now))
+        let locked = self.shared.heap.try_lock_all(&[shard], wait.map_or(0, ShardWait::ticket))?;
+        Some(Txn::new(&self.shared, locked, now))
     }
 
     /// Enters those who wait for these shards without a thread.
     pub fn wait_for_shards(&self, shards: &[usize]) -> ShardWait {
-        ShardWait::enter(&self.heap, shards)
+        ShardWait::enter(&self.shared.heap, shards)
     }
 
     /// Locks one shard.
     pub fn begin_one(&self, shard: usize, now: u64) -> Txn<'_> {
         let mut locked = SmallVec::new();
-        locked.push(self.heap.lock(shard));
-        Txn::new(self, locked, now)
+        locked.push(self.shared.heap.lock(shard));
+        Txn::new(&self.shared, locked, now)
     }
 
     /// Locks everything: FLUSHALL, SWAPDB, KEYS, RANDOMKEY.
     pub fn begin_all(&self, now: u64) -> Txn<'_> {
-        let locked = (0..self.shards()).map(|shard| self.heap.lock(shard)).collect();
-        Txn::new(self, locked, now)
+        let locked = (0..self.shards()).map(|shard| self.shared.heap.lock(shard)).collect();
+        Txn::new(&self.shared, locked, now)
     }
 
     /// Returns the shard in which a SCAN goes on from this cursor: lock it for [`Txn::scan`].
@@ -249,143 +185,148 @@ impl Keyspace {
     /// Stops watching.
     pub fn unwatch(&self, watch: Watch) {
         let shard = self.key(&watch.key).shard();
-        self.volatile_shards[shard].watches.remove(watch);
+        self.shared.volatile(shard).watches.remove(watch);
     }
 
     /// Makes every transaction list all of its changes (see [`Txn::changes`]), not only expired and
     /// evicted keys.
     pub fn track_changes(&self, yes: bool) {
-        self.tracks.store(yes, Relaxed);
+        self.shared.tracks.store(yes, Relaxed);
     }
 
     /// Makes transactions list, for one more listener, all changes in this shard; begun while the
     /// shard is locked, it misses none.
     pub fn follow(&self, shard: usize) {
-        self.volatile_shards[shard].followers.fetch_add(1, Relaxed);
+        self.shared.volatile(shard).followers.fetch_add(1, Relaxed);
     }
 
     /// Ends what one call of [`Keyspace::follow`] began.
     pub fn unfollow(&self, shard: usize) {
-        self.volatile_shards[shard].followers.fetch_sub(1, Relaxed);
+        self.shared.volatile(shard).followers.fetch_sub(1, Relaxed);
     }
 
     /// Makes transactions list new keys, and keys that readers do not find.
     pub fn list_events(&self, created: bool, missed: bool) {
-        self.lists_created.store(created, Relaxed);
-        self.lists_missed.store(missed, Relaxed);
-    }
-
-    pub(crate) fn lists_created(&self) -> bool {
-        self.lists_created.load(Relaxed)
-    }
-
-    pub(crate) fn lists_missed(&self) -> bool {
-        self.lists_missed.load(Relaxed)
-    }
-
-    pub(crate) fn tracks_changes(&self) -> bool {
-        self.tracks.load(Relaxed)
+        self.shared.lists_created.store(created, Relaxed);
+        self.shared.lists_missed.store(missed, Relaxed);
     }
 
     /// Returns what all shards counted.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::default();
-        self.volatile_shards.iter().for_each(|volatile| volatile.counters.add_to(&mut stats));
+        self.shared.volatile_shards().for_each(|volatile| volatile.counters.add_to(&mut stats));
         stats
     }
 
     /// Starts counting from zero.
     pub fn reset_stats(&self) {
-        self.volatile_shards.iter().for_each(|volatile| volatile.counters.reset());
+        self.shared.volatile_shards().for_each(|volatile| volatile.counters.reset());
     }
 
     /// Keys, and keys with an expiry time, of a database. Takes no lock: what transactions are
     /// about to change is not in it, but for those of a volatile heap.
     pub fn count(&self, db: Db) -> (u64, u64) {
-        let db = physical(self.map.load(Relaxed), db.number());
+        let db = physical(self.shared.map.load(Relaxed), db.number());
         (0..self.shards()).fold((0, 0), |(keys, expiring), shard| {
-            let counts = Counts::decode(self.root_word(shard, counts_root(db)));
+            let counts = Counts::decode(self.shared.root_word(shard, counts_root(db)));
             let without_own_ttl =
-                FieldCounts::decode(self.root_word(shard, fields_root(db))).without_own_ttl;
+                FieldCounts::decode(self.shared.root_word(shard, fields_root(db))).without_own_ttl;
             let own = counts.expiring.saturating_sub(without_own_ttl);
             (keys + u64::from(counts.keys), expiring + u64::from(own))
         })
     }
 
-    /// Keys of one shard in all databases.
-    fn shard_count(&self, shard: usize, expiring: bool) -> u64 {
-        (0..DATABASES as u8)
-            .map(|db| {
-                let counts = Counts::decode(self.root_word(shard, counts_root(db)));
-                u64::from(if expiring { counts.expiring } else { counts.keys })
-            })
+    /// Returns how many function libraries there are. Takes no lock: what transactions are about to
+    /// change is not in it.
+    pub fn libraries(&self) -> u64 {
+        (0..self.shards())
+            .map(|shard| self.shared.root_word(shard, counts_root(LIBRARIES)))
+            .map(|word| u64::from(Counts::decode(word).keys))
             .sum()
     }
 
-    /// Returns some shard, as likely as it has keys; none when there are no keys.
-    pub(crate) fn populated_shard(&self, expiring: bool, random: &mut Random) -> Option<usize> {
-        let counts: Vec<u64> =
-            (0..self.shards()).map(|shard| self.shard_count(shard, expiring)).collect();
-        let total: u64 = counts.iter().sum();
-        let mut nth = random.next().checked_rem(total)?;
-        counts.iter().position(|&count| {
-            let here = nth < count;
-            nth = nth.wrapping_sub(count);
-            here
-        })
+    /// Writes a large string into blocks of the key's shard, for [`Txn::set_prepared`].
+    pub fn prepare(&self, key: &Key<'_>, bytes: &[u8]) -> Result<Prepared<'_>, Error> {
+        let lock = || Some(self.heap().lock(key.shard()));
+        Prepared::write(lock, key, bytes).map(|prepared| prepared.expect("it waits for the lock"))
     }
 
-    /// Gives the table of accesses space for the shard's keys. Where no policy decides by it, a
-    /// small one will do: only OBJECT IDLETIME reads it, and every access writes it.
-    pub(crate) fn grow_access(&self, shard: usize) {
-        let most = if self.eviction().policy.is_by_access() { u64::MAX } else { FEW_KEYS };
-        self.volatile_shards[shard].access.grow(self.shard_count(shard, false), most);
+    /// Does the same for who has others to serve; `None` where the key's shard is locked.
+    pub fn try_prepare(
+        &self,
+        key: &Key<'_>,
+        bytes: &[u8],
+        wait: Option<&ShardWait>,
+    ) -> Result<Option<Prepared<'_>>, Error> {
+        let ticket = wait.map_or(0, ShardWait::ticket);
+        let lock = || -> Option<Shard<'_>> {
+            let mut locked: SmallVec<[Shard<'_>; 1]> =
+                self.heap().try_lock_all(&[key.shard()], ticket)?;
+            locked.pop()
+        };
+        Prepared::write(lock, key, bytes)
     }
 
-    /// Says to the table of accesses, where a small one will do, that this many keys are coming: it
-    /// need not find out for each that it has no space.
-    fn expect_accesses(&self, shard: usize, keys: u64) {
-        if !self.eviction().policy.is_by_access() {
-            let keys = self.shard_count(shard, false).saturating_add(keys);
-            self.volatile_shards[shard].access.grow(keys, FEW_KEYS);
-        }
+    /// Returns true if [`Keyspace::key_damage`] is to be asked before a command. One load.
+    #[inline]
+    pub fn has_media_errors(&self) -> bool {
+        self.shared.damage.has_media_errors()
+    }
+
+    /// Returns the number of damaged keys found since the keyspace was opened.
+    pub fn damaged_keys(&self) -> u64 {
+        self.shared.damage.count()
+    }
+
+    /// Returns why the store was stopped, if it was.
+    pub fn stopped(&self) -> Option<&str> {
+        self.shared.damage.stopped()
+    }
+
+    /// Returns true if the store was stopped by a loss that hides keys: then reads are refused too.
+    pub fn hides_keys(&self) -> bool {
+        self.shared.damage.hides_keys()
+    }
+
+    /// Returns what was found and done since this was asked last, for the log.
+    pub fn damage_news(&self) -> Vec<String> {
+        self.shared.damage.take_events()
+    }
+
+    /// Finds out what lost bytes meant, until nothing is unresolved. The caller holds no shard.
+    pub fn resolve_losses(&self) {
+        self.resolver().resolve_losses();
+    }
+
+    /// Stops the store if its file was cut short, before anything is written into the gap. Returns
+    /// true if so.
+    pub fn stop_if_cut_short(&self) -> bool {
+        self.resolver().stop_if_cut_short()
+    }
+
+    /// Returns why a command on this key cannot be tried. The caller holds no shard.
+    pub fn key_damage(&self, db: Db, key: &Key<'_>) -> Option<KeyDamage> {
+        self.resolver().key_damage(db, key)
+    }
+
+    /// Takes a lost entry that this key led to out of the indexes: whoever names it deletes or
+    /// overwrites it.
+    pub fn remove_unidentified(&self, db: Db, key: &Key<'_>) -> Result<(), CommitError> {
+        self.resolver().remove_unidentified(db, key)
+    }
+
+    pub(crate) fn resolver(&self) -> Resolver<'_> {
+        Resolver::new(&self.shared)
     }
 
     /// Returns how space is made.
     pub fn eviction(&self) -> Eviction {
-        *self.eviction.read().unwrap_or_else(PoisonError::into_inner)
+        self.shared.eviction()
     }
 
     /// Changes how space is made. `now` is in unix ms.
     pub fn set_eviction(&self, eviction: Eviction, now: u64) {
-        let is_other_kind = {
-            let mut current = self.eviction.write().unwrap_or_else(PoisonError::into_inner);
-            let before = std::mem::replace(&mut *current, eviction);
-            before.policy.is_lfu() != eviction.policy.is_lfu()
-        };
-        let settings = u32::from(eviction.policy.is_lfu())
-            | eviction.lfu_log_factor.min(0x7fff) << 1
-            | eviction.lfu_decay_time.min(0xffff) << 16;
-        self.lfu.store(settings, Relaxed);
-        self.maxmemory.store(eviction.maxmemory, Relaxed);
-        self.eviction_limit.store(eviction.eviction_limit(self.heap.limit()), Relaxed);
-        for volatile in &self.volatile_shards {
-            heap::lock(&volatile.pool).unwrap_or_else(PoisonError::into_inner).clear();
-            if is_other_kind {
-                volatile.access.convert(now, eviction.policy.is_lfu());
-            }
-        }
-    }
-
-    /// Returns how uses are counted under an LFU policy.
-    pub(crate) fn lfu(&self) -> Option<Lfu> {
-        let settings = self.lfu.load(Relaxed);
-        (settings & 1 != 0).then(|| self.lfu_settings())
-    }
-
-    pub(crate) fn lfu_settings(&self) -> Lfu {
-        let settings = self.lfu.load(Relaxed);
-        Lfu { log_factor: settings >> 1 & 0x7fff, decay_minutes: settings >> 16 }
+        self.shared.set_eviction(eviction, now);
     }
 }
 

@@ -37,6 +37,38 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Damage {
+    /// Returns true if a command is to ask what is lost. One load.
+    #[inline]
+    pub(crate) fn has_media_errors(&self) -> bool {
+        self.has_media_errors.load(Relaxed)
+    }
+
+    /// Returns the number of damaged keys found since the keyspace was opened.
+    pub(crate) fn count(&self) -> u64 {
+        self.found.load(Relaxed)
+    }
+
+    /// Returns why the store was stopped, if it was.
+    pub(crate) fn stopped(&self) -> Option<&str> {
+        self.stopped.get().map(String::as_str)
+    }
+
+    /// Returns true if the store was stopped by a loss that hides keys: then reads are refused too.
+    pub(crate) fn hides_keys(&self) -> bool {
+        self.hides_keys.load(Relaxed)
+    }
+
+    /// Returns what was found and done since this was asked last, for the log.
+    pub(crate) fn take_events(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.events))
+    }
+
+    /// Returns where an entry is that lost its name and may have been this key's: for a key that
+    /// was not found, while its shard is held.
+    pub(crate) fn may_have_lost(&self, name: &Name) -> Option<u64> {
+        lock(&self.unidentified).find(name).map(|lost| lost.at.raw())
+    }
+
     pub(crate) fn report(&self, text: String) {
         lock(&self.events).push(text);
     }

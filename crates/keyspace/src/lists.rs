@@ -9,9 +9,9 @@ use structures::listpack::Item;
 use structures::reclaim::Queue;
 
 use crate::collection::{Head, Layout, Text, item};
-use crate::entry::{self, AbsentKey, Old, Value};
+use crate::entry::{self, Value};
 use crate::layout::Kind;
-use crate::txn::KeyLocation;
+use crate::txn::{AbsentKey, KeyLocation, Old};
 use crate::types::{Encoding, Type};
 use crate::{Db, Entry, Error, Event, Expire, Key, Txn};
 

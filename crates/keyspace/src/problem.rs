@@ -1,6 +1,6 @@
-//! What a check found: figures, and each thing that is wrong in words.
+//! What a check found: figures, and each thing that is wrong in words; and why a repair ends.
 
-use heap::CheckError as HeapError;
+use heap::{CheckError as HeapError, CommitError};
 use structures::Damaged;
 
 use crate::layout::LIBRARIES;
@@ -73,6 +73,26 @@ impl std::fmt::Display for DamagedKey {
         }
         write!(f, "damaged {} at offset {:#x} (entry at {:#x})", self.what, self.at, self.entry)
     }
+}
+
+/// Why nothing more was repaired. What was done before is done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Something is damaged that nothing else tells.
+    #[error(
+        "cannot be repaired: {0}; `perdura salvage POOL --to NEW` copies what is sound into a new \
+         pool"
+    )]
+    Metadata(String),
+    /// There is no space for what must be rebuilt.
+    #[error(
+        "the pool has no free space for the repair: let it grow (--pool-size), or delete keys first"
+    )]
+    Full,
+    /// A transaction failed.
+    #[error("a repair could not be written: {0}")]
+    Commit(#[from] CommitError),
 }
 
 /// What is wrong with a keyspace.

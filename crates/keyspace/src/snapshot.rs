@@ -21,6 +21,7 @@ use structures::index::Index;
 
 use crate::collection::Layout;
 use crate::fault_points::FaultPoint;
+use crate::functions;
 use crate::layout::{FIELDS, Kind, LIBRARIES, MAP_ROOT, int_of, keys_root, map_word, physical};
 use crate::streams::{self, StreamPart};
 use crate::{DATABASES, Db, Entry, Error, Keyspace, TimedField, Txn, Type, collection, entry};
@@ -135,8 +136,8 @@ impl Keyspace {
     /// Cuts: everything is locked for a moment, in which `at_cut` runs.
     pub fn snapshot<T>(&self, at_cut: impl FnOnce() -> T) -> Result<(Snapshot, T), SnapshotError> {
         let mut map = 0;
-        let (heap, made) = self.heap.snapshot(|| {
-            map = map_word(self.root_word(0, MAP_ROOT));
+        let (heap, made) = self.shared.heap.snapshot(|| {
+            map = map_word(self.shared.root_word(0, MAP_ROOT));
             at_cut()
         })?;
         Ok((Snapshot { heap, shards: self.shards(), map }, made))
@@ -184,7 +185,8 @@ impl Snapshot {
                 drop(view);
                 for at in found {
                     let view = self.heap.lock(shard)?;
-                    let (name, code) = (entry::key(&view, at).into_owned(), library(&view, at));
+                    let (name, code) =
+                        (entry::key(&view, at).into_owned(), functions::code(&view, at));
                     drop(view);
                     code.map_or(Ok(()), |code| show(&name, &code))?;
                 }
@@ -314,19 +316,6 @@ impl Item {
             Content::Stream(parts) => parts.iter().map(StreamPart::size).sum(),
         };
         (self.key.len() + value) as u64
-    }
-}
-
-/// Returns the code of a function library.
-pub(crate) fn library<V: View>(view: &V, at: Ptr) -> Result<Vec<u8>, Error> {
-    let damaged = || Error::Damaged(at.raw());
-    match Kind::decode(view.word(at)) {
-        Some(Kind::Inline { len, crc, .. }) => {
-            let code = entry::body(view, at, len);
-            (heap::crc32c(code) == crc).then(|| code.to_vec()).ok_or_else(damaged)
-        }
-        Some(Kind::Blob) => entry::blob(view, at).to_vec(view).map_err(|_| damaged()),
-        _ => Err(damaged()),
     }
 }
 

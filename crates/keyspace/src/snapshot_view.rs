@@ -27,8 +27,10 @@ impl Keyspace {
         now: u64,
         at_cut: impl FnOnce() -> T,
     ) -> Result<(SnapshotView, T), SnapshotError> {
-        let (heap, (map, made)) =
-            self.heap.snapshot(|| (map_word(self.root_word(0, MAP_ROOT)), at_cut()))?;
+        let (heap, (map, made)) = self
+            .shared
+            .heap
+            .snapshot(|| (map_word(self.shared.root_word(0, MAP_ROOT)), at_cut()))?;
         Ok((SnapshotView { heap, map, now }, made))
     }
 }
@@ -44,10 +46,8 @@ impl SnapshotView {
     ) -> Result<Txn<'k>, SnapshotLost> {
         let shards = ascending(shards).into_iter();
         let locked: Result<_, _> = shards.map(|shard| self.heap.transaction(shard)).collect();
-        let mut txn = Txn::new(keyspace, locked?, self.now);
-        txn.map = self.map;
-        // What is read of the past says nothing of what is used now.
-        txn.touches = false;
+        let mut txn = Txn::new(&keyspace.shared, locked?, self.now);
+        txn.read_past(self.map);
         Ok(txn)
     }
 

@@ -12,7 +12,7 @@ use structures::index::Near;
 
 use crate::collection::{self, Deep};
 use crate::entry;
-use crate::key::{Hashing, Key, slot};
+use crate::key::{Hashing, Key, MAX_KEY, slot};
 use crate::layout::{
     EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, is_marked, key_word,
 };
@@ -86,7 +86,7 @@ fn fault(what: &'static str, at: Ptr) -> Fault {
 
 fn key<V: View>(view: &V, at: Ptr, capacity: usize) -> Result<Cow<'_, [u8]>, Fault> {
     let len = entry::key_len(view, at);
-    if body_at(len) > capacity || len > crate::Keyspace::MAX_KEY {
+    if body_at(len) > capacity || len > MAX_KEY {
         return Err(fault("key length", at.add(KEY_LEN_AT)));
     }
     if len > KEY_INLINE {

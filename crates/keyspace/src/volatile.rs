@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use crate::eviction::Pool;
 use crate::eviction::access::AccessTable;
-use crate::expiry::mean_ttl::MeanTtl;
 use crate::key::DATABASES;
+use crate::mean_ttl::MeanTtl;
 use crate::stats::Counters;
 use crate::watch::Watches;
 

@@ -367,7 +367,7 @@ impl Keyspace {
         Kind::decode(locked.word(block))?;
         let key = entry::key(locked, block);
         let is_sound = locked.word(block.add(KEY_LEN_AT)) == key_word(&key);
-        is_sound.then(|| self.hashing.hash(&key))
+        is_sound.then(|| self.shared.hashing.hash(&key))
     }
 }
 

@@ -13,7 +13,8 @@ use structures::blob::Blob;
 use structures::index::Index;
 use structures::list::List;
 
-use crate::collection::{self, Large, Within};
+use super::large::{Large, Within};
+use crate::collection;
 use crate::fault_points::FaultPoint;
 use crate::key::DATABASES;
 use crate::layout::{Kind, LIBRARIES, expiry_root, keys_root};
@@ -103,7 +104,7 @@ impl Keyspace {
         };
         locked.commit()?;
         let within = match usize::from(from.index) == keys_root(db) {
-            true => Within::first(locked, (index, &self.hashing), from.cursor, budget),
+            true => Within::first(locked, (index, &self.shared.hashing), from.cursor, budget),
             false => None,
         };
         Ok(Defragmentation { cursor, within, moved: from.moved + moved, ..from }.go_on())
@@ -118,7 +119,7 @@ impl Keyspace {
         within: Within,
         budget: usize,
     ) -> Result<Option<Defragmentation>, CommitError> {
-        let keys = (Index::at(locked.root(usize::from(from.index))), &self.hashing);
+        let keys = (Index::at(locked.root(usize::from(from.index))), &self.shared.hashing);
         let mut moved = 0;
         let next = match within.find(locked, keys) {
             Some((_, Large::Table(dict))) => {
@@ -200,7 +201,7 @@ impl Keyspace {
         shard.write(&fresh, 0, &bytes);
         let new = shard.publish(fresh, bytes.len());
         if entry::expiry_word(shard, old) != 0 {
-            let hash = entry::hash(shard, old, &self.hashing);
+            let hash = entry::hash(shard, old, &self.shared.hashing);
             if let Some(slot) = expiring.find(shard, hash, |at| at == old) {
                 expiring.replace(shard, slot, new);
             }

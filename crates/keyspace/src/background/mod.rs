@@ -6,13 +6,14 @@
 
 mod compact;
 mod defragment;
+mod large;
 mod scrub;
 
 pub use compact::{Compacted, Compaction};
 pub use defragment::Defragmentation;
 pub use scrub::Scrub;
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use heap::Full;
 use structures::Store;
@@ -31,7 +32,7 @@ const MANY_HELD: usize = 256;
 
 /// Measures how long a step holds a lock.
 pub struct LockHold<'k> {
-    keyspace: &'k Keyspace,
+    longest: &'k AtomicU64,
     begin: u64,
 }
 
@@ -39,7 +40,7 @@ impl LockHold<'_> {
     /// Ends it: the locks are released.
     pub fn done(self) {
         let took = cpu_ns().saturating_sub(self.begin);
-        self.keyspace.longest_lock_hold.fetch_max(took, Relaxed);
+        self.longest.fetch_max(took, Relaxed);
     }
 }
 
@@ -51,7 +52,7 @@ fn cpu_ns() -> u64 {
 impl Keyspace {
     /// Begins to measure how long locks are held, in time of the thread's CPU.
     pub fn time_lock_hold(&self) -> LockHold<'_> {
-        LockHold { keyspace: self, begin: cpu_ns() }
+        LockHold { longest: &self.longest_lock_hold, begin: cpu_ns() }
     }
 
     /// Returns the longest time that a background step, or a command over all keys, held a lock, in
@@ -87,7 +88,7 @@ impl Keyspace {
         shard.allow_reserve(false);
         txn.commit()?;
         if !self.has_garbage(id) {
-            self.count_freed(id);
+            self.shared.count_freed(id);
         }
         held.done();
         Ok(Progress { looked_at: done, done, more: more && done > 0 })
@@ -96,13 +97,13 @@ impl Keyspace {
     /// Returns held blocks to the free ones, in at most this many steps; true if there were any.
     /// For a writer that found none: it holds no shard.
     pub fn return_held(&self, steps: usize) -> bool {
-        (0..steps).take_while(|_| self.heap.return_held_step() > 0).count() > 0
+        (0..steps).take_while(|_| self.heap().return_held_step() > 0).count() > 0
     }
 
     /// Frees what deletes left in all shards, in steps, until nothing waits or `enough` says
     /// so; whether anything was freed. For a writer that found no space: it holds no shard.
     pub fn reclaim_until(&self, mut enough: impl FnMut() -> bool) -> bool {
-        let mut freed = !enough() && self.heap.return_held_step() > 0;
+        let mut freed = !enough() && self.heap().return_held_step() > 0;
         for shard in 0..self.shards() {
             while self.has_garbage(shard) && !enough() {
                 match self.reclaim_step(shard, BLOCKS) {
@@ -125,7 +126,7 @@ impl Keyspace {
             }
         }
         self.return_held(usize::MAX);
-        self.heap.purge()
+        self.heap().purge()
     }
 
     /// Takes a bounded step of returning blocks that a snapshot held, or of giving space back
@@ -133,22 +134,22 @@ impl Keyspace {
     /// if there is more to do. A purge waits, for a later call, until a shard is unlocked in which
     /// deletes left something.
     pub fn give_back_step(&self) -> bool {
-        if self.heap.return_held_step() >= MANY_HELD {
+        if self.heap().return_held_step() >= MANY_HELD {
             return true;
         }
-        if let Some(shard) = self.heap.shard_to_purge() {
+        if let Some(shard) = self.heap().shard_to_purge() {
             // Under its lock: who has it may be about to leave something.
             let Some(txn) = self.try_begin_one(shard, 0) else { return false };
             if self.reclaim(txn, BLOCKS).is_ok_and(|freed| freed.done > 0) {
                 return true;
             }
         }
-        self.heap.purge_step() || self.heap.give_back()
+        self.heap().purge_step() || self.heap().give_back()
     }
 
     /// Returns true if there is something for `reclaim_step` in the shard. Takes no lock.
     pub fn has_garbage(&self, shard: usize) -> bool {
-        self.root_word(shard, QUEUE_ROOT) != 0
+        self.shared.root_word(shard, QUEUE_ROOT) != 0
     }
 }
 
@@ -166,5 +167,3 @@ fn free_owned<S: Store>(
         Owned::Item(item) => Stream::free_item(store, queue, STREAM_OWNERS, owner, item),
     }
 }
-
-impl Txn<'_> {}

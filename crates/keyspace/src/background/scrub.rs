@@ -8,10 +8,11 @@
 use heap::{Pin, Ptr, Shard};
 use structures::index::{Index, Near, WalkItem};
 
-use crate::collection::{Deep, Large, Within};
+use super::large::{Large, Within};
+use crate::collection::Deep;
 use crate::layout::{Kind, keys_root, next_database};
-use crate::verify;
-use crate::{CommitError, Keyspace, entry};
+use crate::rebuild::rebuild;
+use crate::{CommitError, Keyspace, entry, verify};
 
 /// Entries asked of the index at a time.
 const AT_ONCE: usize = 16;
@@ -56,7 +57,7 @@ impl Keyspace {
     /// answer has the sums.
     pub fn scrub_step(&self, shard: usize, from: Scrub) -> Result<(Scrub, bool), CommitError> {
         if from.keys == 0 && self.has_media_errors() {
-            self.sweep_unidentified(shard);
+            self.resolver().sweep_unidentified(shard);
         }
         let held = self.time_lock_hold();
         let mut rest = Rest::default();
@@ -100,7 +101,7 @@ impl Keyspace {
             for &at in &entries {
                 self.look_at(shard, index, at, next, rest);
             }
-            next.within = Within::first(shard, (index, &self.hashing), from, AT_ONCE);
+            next.within = Within::first(shard, (index, &self.shared.hashing), from, AT_ONCE);
             let enough =
                 rest.misled || next.keys - begin >= ENTRIES as u64 || !rest.chunks.is_empty();
             if cursor == 0 || enough || next.within.is_some() {
@@ -113,11 +114,11 @@ impl Keyspace {
     fn look_within(&self, shard: &Shard<'_>, within: Within, next: &mut Scrub, rest: &mut Rest) {
         let index = Index::at(shard.root(keys_root(next.db)));
         let mut cursor = 0;
-        if let Some((entry, large)) = within.find(shard, (index, &self.hashing)) {
+        if let Some((entry, large)) = within.find(shard, (index, &self.shared.hashing)) {
             let mut damaged = false;
             match large {
                 Large::Table(dict) => {
-                    let hash = |field: &[u8]| self.hashing.hash(field);
+                    let hash = |field: &[u8]| self.shared.hashing.hash(field);
                     match dict.check_step(shard, within.cursor, ENTRIES, hash) {
                         Ok((next_cursor, bytes)) => {
                             next.bytes += bytes;
@@ -127,7 +128,7 @@ impl Keyspace {
                     }
                 }
                 Large::SortedSet(sorted_set) => {
-                    let hash = |member: &[u8]| self.hashing.hash(member);
+                    let hash = |member: &[u8]| self.shared.hashing.hash(member);
                     match sorted_set.check_leaf(shard, within.cursor, hash) {
                         Ok((next_cursor, bytes)) => {
                             next.bytes += bytes;
@@ -156,7 +157,7 @@ impl Keyspace {
                 cursor = 0;
             }
         }
-        next.within = within.next(cursor, shard, (index, &self.hashing), AT_ONCE);
+        next.within = within.next(cursor, shard, (index, &self.shared.hashing), AT_ONCE);
     }
 
     fn look_at(&self, shard: &Shard<'_>, index: Index, at: Ptr, next: &mut Scrub, rest: &mut Rest) {
@@ -168,7 +169,7 @@ impl Keyspace {
             return rest.damaged.push(at);
         }
         let key = seen.key.unwrap_or_default();
-        let (hash, home) = verify::place(&key, &self.hashing, self.shards());
+        let (hash, home) = verify::place(&key, &self.shared.hashing, self.shards());
         if home != shard.id() || index.find(shard, hash, |found| found == at).is_none() {
             rest.misled = true;
             return;
@@ -204,24 +205,26 @@ impl Keyspace {
         let mut found = 0;
         for (at, near) in slots {
             let block_capacity = |at| locked.capacity(at);
-            let deep = Deep { hashing: Some(&self.hashing), block_capacity: &block_capacity };
+            let deep =
+                Deep { hashing: Some(&self.shared.hashing), block_capacity: &block_capacity };
             let seen = verify::entry(&locked, at, locked.capacity(at), Some(deep));
             if seen.fault.is_none() {
                 continue;
             }
             found += 1;
-            let is_entry = seen.key.as_ref().is_some_and(|key| near.fits(self.hashing.hash(key)));
-            let seen = seen.by(near, &self.hashing).owned();
+            let is_entry =
+                seen.key.as_ref().is_some_and(|key| near.fits(self.shared.hashing.hash(key)));
+            let seen = seen.by(near, &self.shared.hashing).owned();
             if is_entry {
-                self.mark(&mut locked, db, at, near, seen)?;
+                self.resolver().mark(&mut locked, db, at, near, seen)?;
             } else {
                 // The slot may be what is damaged: then this is no entry, and not to be written to.
-                self.remember(locked.id(), db, at, near, seen);
+                self.resolver().remember(locked.id(), db, at, near, seen);
             }
         }
         // Afterwards, since it leaves out what nobody remembers.
-        if rest.misled && self.rebuild(&mut locked, db).is_ok() {
-            self.report_rebuilt(shard, db);
+        if rest.misled && rebuild(&self.shared, &mut locked, db).is_ok() {
+            self.resolver().report_rebuilt(shard, db);
         }
         Ok(found)
     }

@@ -13,11 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use heap::{Ledger, LostPart};
 
-use super::Refusal;
-use super::walk::Walk;
-use crate::CheckError;
-use crate::Keyspace;
 use crate::known_damage::Hits;
+use crate::problem::Refusal;
+use crate::walk::Walk;
+use crate::{CheckError, Keyspace};
 
 impl Keyspace {
     /// Makes a pool ready for [`Keyspace::repair`] that lists losses, or was stopped for one:
@@ -51,7 +50,7 @@ impl Keyspace {
                 index.get_or_insert(problem);
             }
         };
-        let walk = Walk::over(self, &locked, Ledger::of_all(&locked), &mut problem);
+        let walk = Walk::over(&self.shared, &locked, Ledger::of_all(&locked), &mut problem);
         let reached = walk.reached();
         match index {
             Some(index) => Err(unknown(shard, &index.to_string())),
@@ -59,8 +58,8 @@ impl Keyspace {
         }
     }
 
-    /// Returns a lost line of an index reads as free slots: the entries after them were not
-    /// reached.
+    /// Refuses a repair where a part of an index was lost: a lost line reads as free slots, and the
+    /// entries after them were not reached.
     fn refuse_lost_indexes(
         &self,
         shards: &BTreeSet<usize>,
@@ -78,7 +77,7 @@ impl Keyspace {
         }
         for (shard, hits) in blocks {
             let locked = self.heap().lock(shard);
-            if !self.hit_indexes(&locked, &hits).1.is_empty() {
+            if !self.resolver().hit_indexes(&locked, &hits).1.is_empty() {
                 return Err(unknown(shard, "a part of an index was lost with a bitmap"));
             }
         }

@@ -6,13 +6,11 @@
 //! of their places, as the medium likes it best, not in that of the index.
 
 mod bitmaps;
-mod rebuild;
 mod repair;
-mod walk;
 
-pub(crate) use repair::slot_of;
-pub use repair::{Refusal, Repaired};
+pub use repair::Repaired;
 
+use crate::walk::Walk;
 use crate::{CheckError, Checked, Keyspace};
 
 impl Keyspace {
@@ -37,6 +35,6 @@ impl Keyspace {
         problem: &mut dyn FnMut(CheckError),
     ) -> Checked {
         let shard = self.heap().lock(shard);
-        walk::Walk::new(self, &shard, read, problem).run()
+        Walk::new(&self.shared, &shard, read, problem).run()
     }
 }

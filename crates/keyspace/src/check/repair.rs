@@ -6,16 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use heap::{CommitError, Ptr, Shard, View};
-use structures::index::{Index, Slot, WalkItem};
-
-use super::walk::Walk;
 use crate::Keyspace;
 use crate::key::DATABASES;
-use crate::layout::{
-    self, Counts, FieldCounts, LIBRARIES, QUEUE_ROOT, counts_root, expiry_root, fields_root,
-    keys_root,
-};
+use crate::layout::{Counts, LIBRARIES, QUEUE_ROOT, counts_root};
+use crate::problem::Refusal;
+use crate::rebuild::{cut, rebuild, recount_fields};
+use crate::walk::Walk;
 use crate::{CheckError, DamagedKey};
 
 /// Blocks freed by one transaction.
@@ -40,26 +36,6 @@ pub struct Repaired {
     pub freed: u64,
     /// Bytes of these.
     pub freed_bytes: u64,
-}
-
-/// Why nothing more was repaired. What was done before is done.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// Something is damaged that nothing else tells.
-    #[error(
-        "cannot be repaired: {0}; `perdura salvage POOL --to NEW` copies what is sound into a new \
-         pool"
-    )]
-    Metadata(String),
-    /// There is no space for what must be rebuilt.
-    #[error(
-        "the pool has no free space for the repair: let it grow (--pool-size), or delete keys first"
-    )]
-    Full,
-    /// A transaction failed.
-    #[error("a repair could not be written: {0}")]
-    Commit(#[from] CommitError),
 }
 
 impl Keyspace {
@@ -135,60 +111,20 @@ impl Keyspace {
         }
         for (shard, db) in indexes {
             let mut locked = self.heap().lock(shard);
-            let rebuilt = self.rebuild(&mut locked, self.physical_of(db))?;
+            let rebuilt = rebuild(&self.shared, &mut locked, self.shared.physical_of(db))?;
             done.found += rebuilt.found;
             done.rebuilt.push((shard, db));
         }
         Ok(())
     }
 
-    /// Returns the physical database after a logical one.
-    pub(crate) fn physical_of(&self, db: usize) -> u8 {
-        if db == usize::from(LIBRARIES) {
-            return LIBRARIES;
-        }
-        layout::physical(self.map.load(std::sync::atomic::Ordering::Relaxed), db)
-    }
-
-    /// Returns the logical database before a physical one.
-    pub(crate) fn logical_of(&self, db: u8) -> usize {
-        (0..DATABASES).find(|&n| self.physical_of(n) == db).unwrap_or(usize::from(db))
-    }
-
     fn repair_key(&self, key: &DamagedKey, done: &mut Repaired) -> Result<(), Refusal> {
         let mut shard = self.heap().lock(key.shard);
         // Where its index was rebuilt, the key is gone already.
-        self.cut(&mut shard, key);
+        cut(&self.shared, &mut shard, key);
         shard.commit()?;
         done.cut.push(key.clone());
         Ok(())
-    }
-
-    /// Takes a damaged entry out of the indexes. Its blocks stay: what it says of them is not
-    /// accepted.
-    pub(crate) fn cut(&self, shard: &mut Shard<'_>, key: &DamagedKey) {
-        let db = self.physical_of(key.db);
-        let at = Ptr::from_raw(key.entry);
-        let mut counts = Counts::decode(shard.word(shard.root(counts_root(db))));
-        let keys = Index::at(shard.root(keys_root(db)));
-        if let Some((slot, _)) = slot_of(shard, keys, key.hash, at) {
-            keys.remove(shard, slot);
-            counts.keys = counts.keys.saturating_sub(1);
-        }
-        let expiring = Index::at(shard.root(expiry_root(db)));
-        if let Some((slot, _)) = slot_of(shard, expiring, key.hash, at) {
-            expiring.remove(shard, slot);
-            // What the damaged entry says may be wrong: then a repair counts again.
-            let said = FieldCounts::of(crate::entry::expiry_word(shard, at));
-            let root = shard.root(fields_root(db));
-            let fields = FieldCounts::decode(shard.word(root));
-            if fields.minus(said) != fields {
-                shard.set(root, fields.minus(said).encode());
-            }
-            counts.expiring = counts.expiring.saturating_sub(1);
-        }
-        let root = shard.root(counts_root(db));
-        shard.set(root, counts.encode());
     }
 
     /// Sets the counts of a shard right, and frees what nothing leads to.
@@ -196,7 +132,7 @@ impl Keyspace {
         let mut shard = self.heap().lock(shard);
         let (mut counts, mut fields) = (Vec::new(), Vec::new());
         let (_, lost) =
-            Walk::new(self, &shard, &|_| {}, &mut |problem: CheckError| match problem {
+            Walk::new(&self.shared, &shard, &|_| {}, &mut |problem: CheckError| match problem {
                 CheckError::Count { db, found_keys, found_expiring, .. } => {
                     counts.push((db, Counts { keys: found_keys, expiring: found_expiring }));
                 }
@@ -205,12 +141,12 @@ impl Keyspace {
             })
             .collect();
         for (db, count) in counts.iter().filter(|(db, _)| is_known(*db)) {
-            let root = shard.root(counts_root(self.physical_of(*db)));
+            let root = shard.root(counts_root(self.shared.physical_of(*db)));
             shard.set(root, count.encode());
             done.counts += 1;
         }
         for db in fields.into_iter().filter(|db| is_known(*db)) {
-            self.recount_fields(&mut shard, self.physical_of(db));
+            recount_fields(&mut shard, self.shared.physical_of(db));
             done.counts += 1;
         }
         shard.commit()?;
@@ -230,21 +166,4 @@ impl Keyspace {
 /// Returns true if there is a database of this number, as problems name it.
 fn is_known(db: usize) -> bool {
     db < DATABASES || db == usize::from(LIBRARIES)
-}
-
-/// Returns the slot of an entry that may have lost its name, and a hash that leads there: a split
-/// puts it where zeros belong, and not where the hash says.
-pub(crate) fn slot_of(shard: &Shard<'_>, index: Index, hash: u64, at: Ptr) -> Option<(Slot, u64)> {
-    let mut slot = index.find(shard, hash, |entry| entry == at).map(|slot| (slot, hash));
-    if slot.is_none() {
-        index.salvage_walk(shard, |found| {
-            if let WalkItem::Entry(this, near) = found
-                && this.entry() == at
-            {
-                slot = Some((this, near.hash()));
-            }
-            true
-        });
-    }
-    slot
 }

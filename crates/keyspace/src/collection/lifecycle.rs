@@ -13,11 +13,13 @@ use structures::stream::Stream;
 use structures::{Damaged, Store};
 
 use super::text::Text;
-use super::{Head, Layout, sorted_set, streams};
-use crate::entry::INDEX_COST;
+use super::{Head, Layout, scores, streams};
 use crate::key::Hashing;
 use crate::layout::{OWNER_LIST, OWNER_MEMBERS, OWNER_RANKS, STREAM_OWNERS};
 use crate::types::Type;
+
+/// Bytes of an index for each entry, about.
+pub(crate) const INDEX_COST: u64 = 14;
 
 /// What it takes to verify a table.
 #[derive(Clone, Copy)]
@@ -190,8 +192,8 @@ pub(crate) fn pieces<V: View>(
     match head.layout {
         Layout::Listpack if head.what == Type::SortedSet => {
             let bytes = Blob::from_word(word).to_vec(view).unwrap_or_default();
-            for pair in sorted_set::listpack::pairs(&bytes) {
-                visit(sorted_set::score_text(pair.score).as_bytes());
+            for pair in scores::pairs(&bytes) {
+                visit(scores::score_text(pair.score).as_bytes());
                 visit(Text::of(pair.member).as_ref());
             }
             0
@@ -287,7 +289,7 @@ fn sorted_set_pieces<V: View>(
 ) -> u64 {
     let mut shown = 0;
     let show = |member: &[u8], score: f64| {
-        visit(sorted_set::score_text(score).as_bytes());
+        visit(scores::score_text(score).as_bytes());
         visit(member);
         shown += 1;
         shown < count

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use structures::listpack::Item;
 
-use crate::value::canonical_int;
+use crate::integer::canonical_int;
 
 /// An element, a field or a value, as text.
 pub struct Text<'t>(Repr<'t>);

@@ -2,7 +2,7 @@
 //!
 //! When the medium loses bytes, an access goes on with zeros in their place ([`pmem`]'s business),
 //! and the loss is *unresolved*: nothing commits, and whoever read meanwhile reads again.
-//! [`Keyspace::resolve_losses`] finds the owner of each lost byte. The entry that it hit is marked,
+//! [`Resolver::resolve_losses`] finds the owner of each lost byte. The entry that it hit is marked,
 //! in its value word, by an ordinary transaction, so that the mark outlives a restart; an index is
 //! rebuilt from the entries; what the heap knows it makes again. What nothing tells any more stops
 //! the store: no write is taken, and every command on data is answered with the reason.
@@ -15,15 +15,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use heap::{Ledger, Lost, LostPart, Ptr, Reached, Shard, Stop, View};
 use structures::index::{Index, Near, WalkItem};
 
-use crate::check::Refusal;
 use crate::collection::Deep;
 use crate::known_damage::{Hits, lock};
 use crate::layout::{
     EXPIRY_AT, Kind, LIBRARIES, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, fields_root,
     keys_root, map_word, marked, physical_databases,
 };
+use crate::problem::Refusal;
+use crate::rebuild::rebuild;
+use crate::shared::Shared;
 use crate::verify::{self, Fault, Seen};
-use crate::{CommitError, DamagedKey, DatabaseName, Keyspace, entry};
+use crate::{CommitError, DamagedKey, DatabaseName, entry};
 
 /// What ends a stop that the pool itself keeps.
 const UNTIL_REPAIR: &str = "No write is taken until `perdura check --repair` has rebuilt the \
@@ -38,37 +40,20 @@ pub enum KeyDamage {
     Unidentified(u64),
 }
 
-impl Keyspace {
-    /// Returns true if [`Keyspace::key_damage`] is to be asked before a command. One load.
-    #[inline]
-    pub fn has_media_errors(&self) -> bool {
-        self.damage.has_media_errors.load(Relaxed)
-    }
+/// Finds the owners of lost bytes, in the shards of a keyspace.
+pub(crate) struct Resolver<'s> {
+    shared: &'s Shared,
+}
 
-    /// Returns the number of damaged keys found since the keyspace was opened.
-    pub fn damaged_keys(&self) -> u64 {
-        self.damage.found.load(Relaxed)
-    }
-
-    /// Returns why the store was stopped, if it was.
-    pub fn stopped(&self) -> Option<&str> {
-        self.damage.stopped.get().map(String::as_str)
-    }
-
-    /// Returns true if the store was stopped by a loss that hides keys: then reads are refused too.
-    pub fn hides_keys(&self) -> bool {
-        self.damage.hides_keys.load(Relaxed)
-    }
-
-    /// Returns what was found and done since this was asked last, for the log.
-    pub fn damage_news(&self) -> Vec<String> {
-        std::mem::take(&mut lock(&self.damage.events))
+impl<'s> Resolver<'s> {
+    pub(crate) fn new(shared: &'s Shared) -> Resolver<'s> {
+        Resolver { shared }
     }
 
     /// Finds out what lost bytes meant, until nothing is unresolved. The caller holds no shard.
-    pub fn resolve_losses(&self) {
-        let _one_at_a_time = lock(&self.damage.in_resolution);
-        let region = self.heap().region();
+    pub(crate) fn resolve_losses(&self) {
+        let _one_at_a_time = lock(&self.shared.damage.in_resolution);
+        let region = self.shared.heap().region();
         for _ in 0..1000 {
             let (pages, lost) = region.lost();
             if pages == 0 {
@@ -79,34 +64,35 @@ impl Keyspace {
                 continue;
             }
             region.repair();
-            if region.failed() && !self.heap().is_poisoned() {
-                self.heap().stop();
+            if region.failed() && !self.shared.heap().is_poisoned() {
+                self.shared.heap().stop();
                 let text = "Media error: a page that the medium lost could not be written again. No write is taken any more";
-                self.damage.report(text.into());
+                self.shared.damage.report(text.into());
             }
             for lost in &lost {
                 let (at, len) = (lost.at, lost.len);
-                self.damage
+                self.shared
+                    .damage
                     .report(format!("Media error: {len} bytes at pool offset {at:#x} were lost"));
             }
-            let resolved = self.heap().resolving(|| self.resolve(lost));
-            self.heap().forget_losses(pages, &resolved);
+            let resolved = self.shared.heap().resolving(|| self.resolve(lost));
+            self.shared.heap().forget_losses(pages, &resolved);
             region.resolve(pages);
         }
     }
 
     /// Stops the store if its file was cut short, before anything is written into the gap. Returns
     /// true if so.
-    pub fn stop_if_cut_short(&self) -> bool {
-        let region = self.heap().region();
+    pub(crate) fn stop_if_cut_short(&self) -> bool {
+        let region = self.shared.heap().region();
         let Some(found) = region.cut_short() else { return false };
-        if self.stopped().is_none() {
+        if self.shared.damage.stopped().is_none() {
             let expected = region.len();
             let why = format!(
                 "the pool's file was cut short, from {expected} bytes to {found}, and what was there is lost. End the \
                  server and bring a backup of the file back"
             );
-            self.heap().stop();
+            self.shared.heap().stop();
             self.report_stopped(Stop { why, hides_keys: true }, "No write is taken any more");
         }
         true
@@ -115,32 +101,32 @@ impl Keyspace {
     /// Finds the owner of each lost byte. What is durably resolved: of a stopped store the marks of
     /// entries are not, and what it was stopped for stays recorded.
     fn resolve(&self, lost: Vec<Lost>) -> Vec<Lost> {
-        let restored = self.heap().restore(&lost);
+        let restored = self.shared.heap().restore(&lost);
         if let Some(lost) = restored.irreplaceable {
             self.stop(lost.to_string(), false);
         }
         self.resolve_parts(&restored.parts);
-        if self.heap().is_poisoned() { restored.resolved } else { lost }
+        if self.shared.heap().is_poisoned() { restored.resolved } else { lost }
     }
 
     /// Takes over what earlier incarnations knew of damage: a stop, and entries that were lost with
     /// their names.
-    pub(crate) fn take_over_damage(&self) {
-        if let Some(stop) = self.heap().stopped() {
+    pub(crate) fn take_over(&self) {
+        if let Some(stop) = self.shared.heap().stopped() {
             self.report_stopped(stop, UNTIL_REPAIR);
         }
-        if !self.heap().has_lost_names() {
+        if !self.shared.heap().has_lost_names() {
             return;
         }
-        (0..self.shards()).for_each(|shard| self.find_unidentified(shard));
-        if !self.has_media_errors() {
-            self.heap().forget_lost_names();
+        (0..self.shared.shards()).for_each(|shard| self.find_unidentified(shard));
+        if !self.shared.damage.has_media_errors() {
+            self.shared.heap().forget_lost_names();
         }
     }
 
     pub(crate) fn report_rebuilt(&self, shard: usize, db: u8) {
-        let db = self.logical_of(db);
-        self.damage.report(format!(
+        let db = self.shared.logical_of(db);
+        self.shared.damage.report(format!(
             "An index of {} in shard {shard} was damaged and rebuilt",
             DatabaseName(db)
         ));
@@ -148,19 +134,19 @@ impl Keyspace {
 
     fn stop(&self, why: String, hides_keys: bool) {
         let stop = Stop { why, hides_keys };
-        self.heap().stop_durably(&stop);
+        self.shared.heap().stop_durably(&stop);
         self.report_stopped(stop, UNTIL_REPAIR);
     }
 
     fn report_stopped(&self, stop: Stop, then: &str) {
         // Who forgets the last lost entry looks at this before it takes the alert back.
-        let _unidentified = lock(&self.damage.unidentified);
-        self.damage.hides_keys.fetch_or(stop.hides_keys, Relaxed);
-        if self.damage.stopped.get().is_none_or(|why| *why != stop.why) {
-            self.damage.report(format!("The store is stopped: {}. {then}", stop.why));
+        let _unidentified = lock(&self.shared.damage.unidentified);
+        self.shared.damage.hides_keys.fetch_or(stop.hides_keys, Relaxed);
+        if self.shared.damage.stopped.get().is_none_or(|why| *why != stop.why) {
+            self.shared.damage.report(format!("The store is stopped: {}. {then}", stop.why));
         }
-        let _ = self.damage.stopped.set(stop.why);
-        self.damage.has_media_errors.store(true, Relaxed);
+        let _ = self.shared.damage.stopped.set(stop.why);
+        self.shared.damage.has_media_errors.store(true, Relaxed);
     }
 
     fn resolve_parts(&self, parts: &[LostPart]) {
@@ -176,7 +162,7 @@ impl Keyspace {
             }
         }
         for (shard, hits) in blocks {
-            let mut shard = self.heap().lock(shard);
+            let mut shard = self.shared.heap().lock(shard);
             if let Err(refusal) = self.resolve_blocks(&mut shard, &hits) {
                 drop(shard);
                 self.stop(refusal.to_string(), true);
@@ -194,7 +180,7 @@ impl Keyspace {
             let what = format!("the medium lost where shard {shard} keeps the indexes of its keys");
             return self.stop(what, true);
         }
-        let mut locked = self.heap().lock(shard);
+        let mut locked = self.shared.heap().lock(shard);
         let lost = |root: usize| (from..to).contains(&root);
         // Of the indexes of keys only that of the libraries is not with those of others: what no
         // index leads to is a library.
@@ -202,10 +188,10 @@ impl Keyspace {
             [expiry_root(db), counts_root(db), fields_root(db)].into_iter().any(lost)
                 || db == LIBRARIES && lost(keys_root(db))
         });
-        let done = databases.map(|db| self.rebuild(&mut locked, db)).find_map(Result::err);
+        let done = databases.map(|db| rebuild(self.shared, &mut locked, db)).find_map(Result::err);
         if shard == 0 && lost(MAP_ROOT) {
             let root = locked.root(MAP_ROOT);
-            locked.set(root, map_word(self.map.load(Relaxed)));
+            locked.set(root, map_word(self.shared.map.load(Relaxed)));
         }
         let committed = locked.commit().map_err(Refusal::from).err();
         drop(locked);
@@ -216,7 +202,7 @@ impl Keyspace {
             let text = format!(
                 "Media error: shard {shard} lost what its free queue led to; `perdura check --repair` frees it"
             );
-            self.damage.report(text);
+            self.shared.damage.report(text);
         }
     }
 
@@ -229,8 +215,8 @@ impl Keyspace {
             return Err(Refusal::Metadata(text));
         }
         for &db in &all {
-            let done = self.rebuild(shard, db)?;
-            self.damage.report(format!(
+            let done = rebuild(self.shared, shard, db)?;
+            self.shared.damage.report(format!(
                 "Media error: an index of shard {} was rebuilt: {} keys, {} of them found again",
                 shard.id(),
                 done.keys,
@@ -307,7 +293,7 @@ impl Keyspace {
     ) -> Result<(), Refusal> {
         let capacity = shard.capacity(at);
         let block_capacity = |at| shard.capacity(at);
-        let deep = Deep { hashing: Some(&self.hashing), block_capacity: &block_capacity };
+        let deep = Deep { hashing: Some(&self.shared.hashing), block_capacity: &block_capacity };
         let seen = verify::entry(shard, at, capacity, Some(deep));
         let own = hits.get(&at.raw());
         let words_hit = own.is_some_and(|own| {
@@ -323,8 +309,8 @@ impl Keyspace {
             return Ok(());
         }
         let fault = seen.fault.unwrap_or(Fault { what: "value", at: at.raw() });
-        let seen = Seen { fault: Some(fault), ..seen }.by(near, &self.hashing).owned();
-        if self.heap().is_poisoned() {
+        let seen = Seen { fault: Some(fault), ..seen }.by(near, &self.shared.hashing).owned();
+        if self.shared.heap().is_poisoned() {
             // The mark cannot be written: it is kept in mind.
             self.remember_slot(shard.id(), db, at, near);
             self.remember(shard.id(), db, at, near, seen);
@@ -345,7 +331,7 @@ impl Keyspace {
         seen: Seen<'_>,
     ) -> Result<(), CommitError> {
         if seen.key.is_none() {
-            self.heap().record_lost_names();
+            self.shared.heap().record_lost_names();
         }
         let word = shard.word(at);
         shard.set(at, marked(word));
@@ -360,10 +346,10 @@ impl Keyspace {
         if seen.key.is_none() {
             self.remember_slot(shard, db, at, near);
         }
-        let hash = seen.key.as_ref().map_or(near.hash(), |key| self.hashing.hash(key));
-        self.damage.remember(DamagedKey {
+        let hash = seen.key.as_ref().map_or(near.hash(), |key| self.shared.hashing.hash(key));
+        self.shared.damage.remember(DamagedKey {
             shard,
-            db: self.logical_of(db),
+            db: self.shared.logical_of(db),
             bits: if seen.key.is_some() { 64 } else { near.bits() },
             key: seen.key.map(|key| key.into_owned()),
             entry: at.raw(),

@@ -5,8 +5,7 @@ use heap::Ptr;
 use super::walk::Salvager;
 use super::{SalvageFinding, SalvageStopped};
 use crate::layout::LIBRARIES;
-use crate::snapshot;
-use crate::{Content, Db, Error, Keyspace, entry};
+use crate::{Content, Db, Error, Keyspace, entry, functions, snapshot};
 
 impl Salvager<'_> {
     /// Copies a sound entry that expires at `time` (0: never), unless its time has come.
@@ -58,7 +57,7 @@ impl Salvager<'_> {
             (self.find)(SalvageFinding::Twice { db, key: name, at: at.raw() });
             return Ok(());
         }
-        let code = snapshot::library(self.pool, at);
+        let code = functions::code(self.pool, at);
         txn.put_library(&name, &code.map_err(SalvageStopped::Write)?)?;
         txn.commit()?;
         self.done.libraries += 1;

@@ -12,8 +12,8 @@ use heap::{Shard, View};
 
 use crate::entry;
 use crate::layout::{Kind, body_at};
-use crate::txn::Entry;
-use crate::{Error, Keyspace, Str, Txn};
+use crate::prepared::LARGE;
+use crate::{Entry, Error, Str, Txn};
 
 /// Bytes from which a string is worth a copy. A shorter one is next to the words that a lookup
 /// reads anyway: in the same lines, or in the same 256 bytes that the known media read at a time.
@@ -42,7 +42,7 @@ fn read<'t>(shard: &'t mut Shard<'_>, entry: &Entry) -> Result<Str<'t>, Error> {
         Some(Kind::Blob) => {
             let blob = entry::blob(shard, at);
             match blob.in_one_block(shard) {
-                Some((block, from, len)) if (FROM..Keyspace::LARGE).contains(&len) => {
+                Some((block, from, len)) if (FROM..LARGE).contains(&len) => {
                     shard.bytes_by_cache(block, from, len, |_| true)
                 }
                 _ => return Str::read(shard, at),

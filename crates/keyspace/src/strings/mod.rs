@@ -5,20 +5,21 @@
 //! stays and its cell changes.
 
 mod cached;
-mod large;
+mod pinned;
 
-pub use large::{BLOCKS_AT_ONCE, Pinned, Prepared};
+pub use pinned::Pinned;
 
 use heap::Ptr;
 use structures::blob::Blob;
 
-use crate::entry::{self, Old, Value};
+use crate::entry::{self, Value};
 use crate::error::refused;
 use crate::fault_points::FaultPoint;
+use crate::integer::canonical_int;
 use crate::layout::{Kind, VALUE_INLINE, body_at, int_cell};
-use crate::txn::KeyLocation;
-use crate::value::canonical_int;
-use crate::{Db, Error, Event, Expire, Key, Keyspace, Str, Txn};
+use crate::txn::{KeyLocation, Old};
+use crate::value::checked_len;
+use crate::{Db, Error, Event, Expire, Key, Prepared, Str, Txn};
 
 impl<'k> Txn<'k> {
     /// Sets a large string that was written before the key's shard was locked. It counts as a use
@@ -320,8 +321,4 @@ impl Txn<'_> {
             _ => Ok((place, old)),
         }
     }
-}
-
-pub(crate) fn checked_len(a: usize, b: usize) -> Result<usize, Error> {
-    a.checked_add(b).filter(|&len| len <= Keyspace::MAX_STRING).ok_or(Error::TooLong)
 }

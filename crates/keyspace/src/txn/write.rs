@@ -2,13 +2,15 @@
 //!
 //! Both indexes of a database (all keys; keys with an expiry time) and its counters follow.
 
-use heap::Ptr;
+use heap::{Ptr, View};
 use structures::index::Slot;
 
+use super::{Expire, KeyLocation};
+use crate::collection::Head;
 use crate::entry::{self, Value};
+use crate::key::MAX_KEY;
 use crate::layout::{Counts, KEY_INLINE, Kind};
-use crate::txn::KeyLocation;
-use crate::{Db, Error, Expire, Key, Keyspace, Txn};
+use crate::{Db, Error, Event, Key, Txn};
 
 /// A key's entry as a writer found it.
 #[derive(Clone, Copy)]
@@ -57,7 +59,7 @@ impl Txn<'_> {
         db: Db,
         key: &Key<'_>,
     ) -> Result<(KeyLocation, Option<Old>), Error> {
-        if key.bytes.len() > Keyspace::MAX_KEY {
+        if key.bytes.len() > MAX_KEY {
             return Err(Error::KeyTooLong);
         }
         let place = self.place(db, key);
@@ -120,7 +122,7 @@ impl Txn<'_> {
     ) -> Result<(), Error> {
         self.forget();
         let index = self.keys_index(place);
-        let hashing = &self.keyspace.hashing;
+        let hashing = &self.shared.hashing;
         let shard = &mut self.shards[place.shard];
         match old {
             Some(old) => {
@@ -128,15 +130,15 @@ impl Txn<'_> {
                 self.remember(place, key, slot);
             }
             None => {
-                let wanted = || self.keyspace.expected.depth(place.db);
+                let wanted = || self.shared.expected.depth(place.db);
                 let rehash = |s: &_, at| entry::hash(s, at, hashing);
                 index.insert_expecting(shard, key.hash, new, wanted, rehash)?;
                 let counts = self.counts(place);
                 self.set_counts(place, Counts { keys: counts.keys + 1, ..counts });
                 let volatile = self.volatile(place.shard);
-                volatile.access.begin(place.which(key.hash), self.now(), self.keyspace.lfu());
+                volatile.access.begin(place.which(key.hash), self.now(), self.shared.lfu());
                 let is_overwritten = std::mem::take(&mut self.is_overwritten);
-                self.is_new = self.keyspace.lists_created() && !is_overwritten;
+                self.is_new = self.shared.lists_created() && !is_overwritten;
             }
         }
         if expiry == 0 && old.is_none_or(|old| old.expiry == 0) {
@@ -186,5 +188,44 @@ impl Txn<'_> {
             self.release_entry(place.shard, at)?;
         }
         Ok(())
+    }
+    /// Deletes a key; returns false if there was none (or an expired one).
+    pub fn delete(&mut self, db: Db, key: &Key<'_>) -> Result<bool, Error> {
+        let place = self.place(db, key);
+        let Some(slot) = self.slot_mut(place, db, key)? else { return Ok(false) };
+        self.unlink(place, key.hash, slot, true)?;
+        self.record_change(place.shard, db, key.bytes, Event::Deleted);
+        Ok(true)
+    }
+
+    /// Deletes a key that is made again next, with another value: it is not listed as new.
+    pub fn delete_to_overwrite(&mut self, db: Db, key: &Key<'_>) -> Result<bool, Error> {
+        let was_there = self.delete(db, key)?;
+        self.is_overwritten = was_there;
+        Ok(was_there)
+    }
+
+    /// Returns the word that a collection hangs from.
+    pub(crate) fn cell_of(&self, place: KeyLocation, old: Old) -> u64 {
+        let shard = &self.shards[place.shard];
+        shard.word(entry::cell(shard, old.at))
+    }
+
+    /// Makes an entry say what has become of its collection: words from, to.
+    pub(crate) fn change_collection(
+        &mut self,
+        place: KeyLocation,
+        old: Old,
+        head: Head,
+        (before, after): (u64, u64),
+    ) {
+        let shard = &mut self.shards[place.shard];
+        if before != after {
+            let cell = entry::cell(shard, old.at);
+            shard.set(cell, after);
+        }
+        if old.kind != Kind::Collection(head) {
+            shard.set(old.at, head.encode());
+        }
     }
 }

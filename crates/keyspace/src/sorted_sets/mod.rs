@@ -7,15 +7,9 @@
 
 mod edit;
 mod fill;
-pub(super) mod listpack;
 mod read;
 mod shrink;
 
 pub use edit::SortedSetEdit;
 pub use fill::{MANY, sort_scored};
 pub use read::SortedSetRef;
-
-/// Returns a score as text that reads back as the same number.
-pub(super) fn score_text(score: f64) -> String {
-    score.to_string()
-}

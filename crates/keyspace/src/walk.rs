@@ -14,15 +14,15 @@ use crate::layout::{
     Counts, FieldCounts, LIBRARIES, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root,
     physical_databases,
 };
+use crate::shared::Shared;
 use crate::verify::{self, Fault, Seen};
-use crate::{CheckError, Checked, DamagedKey};
-use crate::{Keyspace, layout, queued};
+use crate::{CheckError, Checked, DamagedKey, layout, queued};
 
 /// Entries whose first lines are asked for ahead of their turn.
 const PREFETCH_DISTANCE: usize = 16;
 
-pub(super) struct Walk<'w, 'h> {
-    keyspace: &'w Keyspace,
+pub(crate) struct Walk<'w, 'h> {
+    shared: &'w Shared,
     shard: &'w Shard<'h>,
     ledger: Ledger<'h>,
     read: &'w dyn Fn(u64),
@@ -34,39 +34,39 @@ pub(super) struct Walk<'w, 'h> {
 
 /// An entry whose key is sound.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sound {
-    pub(super) db: u8,
-    pub(super) at: Ptr,
-    pub(super) hash: u64,
-    pub(super) expires: bool,
+pub(crate) struct Sound {
+    pub(crate) db: u8,
+    pub(crate) at: Ptr,
+    pub(crate) hash: u64,
+    pub(crate) expires: bool,
 }
 
 /// What was found in one index, in the order of the entries' places.
-pub(super) type Entries = Vec<(Ptr, Near)>;
+pub(crate) type Entries = Vec<(Ptr, Near)>;
 
 impl<'w, 'h> Walk<'w, 'h> {
-    pub(super) fn new(
-        keyspace: &'w Keyspace,
+    pub(crate) fn new(
+        shared: &'w Shared,
         shard: &'w Shard<'h>,
         read: &'w dyn Fn(u64),
         problem: &'w mut dyn FnMut(CheckError),
     ) -> Walk<'w, 'h> {
         let ledger = Ledger::of(shard, &mut |error| problem(CheckError::Heap(error)));
-        Walk { read, ..Walk::over(keyspace, shard, ledger, problem) }
+        Walk { read, ..Walk::over(shared, shard, ledger, problem) }
     }
 
     /// Returns a walk that takes for allocated what `ledger` says.
-    pub(super) fn over(
-        keyspace: &'w Keyspace,
+    pub(crate) fn over(
+        shared: &'w Shared,
         shard: &'w Shard<'h>,
         ledger: Ledger<'h>,
         problem: &'w mut dyn FnMut(CheckError),
     ) -> Walk<'w, 'h> {
         let checked = Checked::default();
-        Walk { keyspace, shard, ledger, read: &|_| {}, problem, checked, sound: None }
+        Walk { shared, shard, ledger, read: &|_| {}, problem, checked, sound: None }
     }
 
-    pub(super) fn run(mut self) -> Checked {
+    pub(crate) fn run(mut self) -> Checked {
         self.reach_all();
         for block in self.ledger.unreached() {
             let (at, bytes) = (block.ptr.raw(), block.capacity as u64);
@@ -76,14 +76,14 @@ impl<'w, 'h> Walk<'w, 'h> {
     }
 
     /// Returns the sound entries, and the blocks to which nothing led.
-    pub(super) fn collect(mut self) -> (Vec<Sound>, Vec<Block>) {
+    pub(crate) fn collect(mut self) -> (Vec<Sound>, Vec<Block>) {
         self.sound = Some(Vec::new());
         self.reach_all();
         (self.sound.unwrap_or_default(), self.ledger.unreached().collect())
     }
 
     /// Returns every block that is reached.
-    pub(super) fn reached(mut self) -> Ledger<'h> {
+    pub(crate) fn reached(mut self) -> Ledger<'h> {
         self.reach_all();
         self.ledger
     }
@@ -96,7 +96,7 @@ impl<'w, 'h> Walk<'w, 'h> {
     }
 
     fn logical(&self, db: u8) -> usize {
-        self.keyspace.logical_of(db)
+        self.shared.logical_of(db)
     }
 
     fn database(&mut self, db: u8) {
@@ -178,7 +178,7 @@ impl<'w, 'h> Walk<'w, 'h> {
             self.nowhere(db, at, near);
             return false;
         };
-        let seen = self.seen(at, capacity).by(near, &self.keyspace.hashing);
+        let seen = self.seen(at, capacity).by(near, &self.shared.hashing);
         if let Some(fault) = seen.fault {
             self.ledger.reach(at);
             self.keep_named(db, at, near, &seen);
@@ -186,7 +186,7 @@ impl<'w, 'h> Walk<'w, 'h> {
             return seen.expires;
         }
         let key = seen.key.unwrap_or_default();
-        let (hash, home) = verify::place(&key, &self.keyspace.hashing, self.keyspace.shards());
+        let (hash, home) = verify::place(&key, &self.shared.hashing, self.shared.shards());
         if !near.fits(hash) || home != self.shard.id() {
             // The entry is sound, so the slot that leads to it is not.
             self.wrong_slot(db, at, near, hash);
@@ -207,14 +207,14 @@ impl<'w, 'h> Walk<'w, 'h> {
 
     fn seen(&self, at: Ptr, capacity: usize) -> Seen<'w> {
         let block_capacity = |at| self.ledger.capacity(at).unwrap_or(0);
-        let deep = Deep { hashing: Some(&self.keyspace.hashing), block_capacity: &block_capacity };
+        let deep = Deep { hashing: Some(&self.shared.hashing), block_capacity: &block_capacity };
         verify::entry(self.shard, at, capacity, Some(deep))
     }
 
     /// Keeps the place of a damaged entry that still says its name.
     fn keep_named(&mut self, db: u8, at: Ptr, near: Near, seen: &Seen<'_>) {
         let (Some(sound), Some(key)) = (&mut self.sound, &seen.key) else { return };
-        let hash = self.keyspace.hashing.hash(key);
+        let hash = self.shared.hashing.hash(key);
         if near.fits(hash) {
             sound.push(Sound { db, at, hash, expires: seen.expires });
         }
@@ -232,7 +232,7 @@ impl<'w, 'h> Walk<'w, 'h> {
             self.ledger.block_size(at).filter(|&block_capacity| block_capacity >= layout::HEADER);
         let seen = block_capacity.map(|block_capacity| self.seen(at, block_capacity));
         let hash = seen.and_then(|seen| seen.key.filter(|_| seen.fault.is_none()));
-        let hash = hash.map(|key| verify::place(&key, &self.keyspace.hashing, 1).0);
+        let hash = hash.map(|key| verify::place(&key, &self.shared.hashing, 1).0);
         match hash {
             Some(hash) if near.fits(hash) => {
                 self.unallocated(at);
@@ -259,7 +259,7 @@ impl<'w, 'h> Walk<'w, 'h> {
 
     fn damaged(&mut self, db: u8, at: Ptr, near: Near, key: Option<Vec<u8>>, fault: Fault) {
         let hash = match &key {
-            Some(key) => self.keyspace.hashing.hash(key),
+            Some(key) => self.shared.hashing.hash(key),
             None => near.hash(),
         };
         let (shard, db) = (self.shard.id(), self.logical(db));
@@ -293,7 +293,7 @@ impl<'w, 'h> Walk<'w, 'h> {
     }
 
     fn queue(&mut self) {
-        let hashing = &self.keyspace.hashing;
+        let hashing = &self.shared.hashing;
         let root = self.shard.root(QUEUE_ROOT);
         let (blocks, checked) = queued::blocks(self.shard, root, |key| hashing.hash(key));
         if let Err(source) = checked {

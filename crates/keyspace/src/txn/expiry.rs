@@ -1,19 +1,16 @@
 //! Expiry times of keys: an entry's expiry word, and the index of the keys that have one.
 //!
 //! An expired key is deleted when a writer opens it ([`Txn::expire`]), after a reader met it
-//! (`lazy`), or by the background (`active`).
+//! (`lazy`), or by the background (`crate::expiry`).
 
-mod active;
-pub(crate) mod lazy;
-pub(crate) mod mean_ttl;
-
-use heap::Ptr;
+use heap::{Ptr, View};
+use structures::dict::Dict;
 use structures::index::Slot;
 
-use crate::entry::{self, Old};
-use crate::layout::{Counts, EXPIRY_AT, FIELDS, FieldCounts};
-use crate::txn::KeyLocation;
-use crate::{Db, Error, Event, Key, Txn};
+use super::{KeyLocation, Old};
+use crate::collection::{self, Layout};
+use crate::layout::{Counts, EXPIRY_AT, FIELDS, FieldCounts, Kind};
+use crate::{Db, Error, Event, Key, Txn, entry};
 
 /// What becomes of the expiry time when a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +73,7 @@ impl Txn<'_> {
             return Ok(());
         }
         let index = self.expiry_index(place);
-        let hashing = &self.keyspace.hashing;
+        let hashing = &self.shared.hashing;
         let shard = &mut self.shards[place.shard];
         let slot = before.and_then(|old| index.find(shard, hash, |at| at == old));
         let change: i32 = match (slot, after) {
@@ -125,5 +122,31 @@ impl Txn<'_> {
         self.unlink(place, key.hash, slot, true)?;
         self.record_change(place.shard, db, key.bytes, Event::Expired);
         Ok(())
+    }
+    /// Returns true if an entry is a hash of which fields are to be deleted.
+    pub(crate) fn has_expired_fields(&self, place: KeyLocation, at: Ptr) -> bool {
+        let shard = &self.shards[place.shard];
+        if entry::expiry_word(shard, at) & FIELDS == 0 {
+            return false;
+        }
+        let Kind::Collection(head) = entry::kind(shard, at) else { return false };
+        collection::has_expired_fields(shard, head, shard.word(entry::cell(shard, at)), self.now())
+    }
+
+    /// Counts the fields of a hash that goes because their time has come.
+    pub(crate) fn count_expired_fields(&self, place: KeyLocation, at: Ptr) {
+        let shard = &self.shards[place.shard];
+        if entry::expiry_word(shard, at) & FIELDS == 0 {
+            return;
+        }
+        let Kind::Collection(head) = entry::kind(shard, at) else { return };
+        let word = shard.word(entry::cell(shard, at));
+        if collection::all_fields_expired(shard, head, word, self.now()) {
+            let fields = match head.layout {
+                Layout::HashTable => Dict::at(Ptr::from_raw(word)).len(shard),
+                _ => u64::from(head.count),
+            };
+            self.volatile(place.shard).counters.expired_fields.add(fields);
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`AccessTable`]: crate::eviction::access::AccessTable
 
-use crate::txn::{Entry, KeyLocation};
+use super::{Entry, KeyLocation};
 use crate::{Db, Key, Txn};
 
 impl Txn<'_> {
@@ -13,7 +13,7 @@ impl Txn<'_> {
 
     /// Returns Redis's logarithmic counter of uses; meaningful under an LFU policy.
     pub fn frequency(&self, entry: &Entry) -> u8 {
-        let lfu = self.keyspace.lfu_settings();
+        let lfu = self.shared.lfu_settings();
         self.volatile(entry.shard).access.frequency(entry.which, self.now(), lfu)
     }
 
@@ -25,20 +25,20 @@ impl Txn<'_> {
 
     /// Notes a use, as TOUCH does.
     pub fn touch(&mut self, entry: &Entry) {
-        self.volatile(entry.shard).access.touch(entry.which, self.now(), self.keyspace.lfu());
+        self.volatile(entry.shard).access.touch(entry.which, self.now(), self.shared.lfu());
     }
 
     #[inline]
     pub(crate) fn touch_key(&self, place: KeyLocation, key: &Key<'_>) {
         if self.touches {
             let which = place.which(key.hash);
-            self.volatile(place.shard).access.touch(which, self.now(), self.keyspace.lfu());
+            self.volatile(place.shard).access.touch(which, self.now(), self.shared.lfu());
         }
     }
 
     /// Makes a key say that it was last used this long ago; under an LFU policy nobody asks.
     pub fn set_idle(&mut self, db: Db, key: &Key<'_>, idle_ms: u64) {
-        if self.keyspace.lfu().is_none() {
+        if self.shared.lfu().is_none() {
             let place = self.place(db, key);
             self.volatile(place.shard).access.set_idle(place.which(key.hash), self.now(), idle_ms);
         }
@@ -47,7 +47,7 @@ impl Txn<'_> {
     /// Gives a key Redis's logarithmic counter of uses; under any other policy than LFU nobody
     /// asks.
     pub fn set_frequency(&mut self, db: Db, key: &Key<'_>, frequency: u8) {
-        if let Some(lfu) = self.keyspace.lfu() {
+        if let Some(lfu) = self.shared.lfu() {
             let (place, now) = (self.place(db, key), self.now());
             let which = place.which(key.hash);
             self.volatile(place.shard).access.set_frequency(which, now, lfu, frequency);

@@ -7,14 +7,11 @@ use structures::Damaged;
 use structures::dict::Member;
 use structures::sorted_set::{FoundMember, SortedSet};
 
-use super::listpack::{Pair, pairs};
-use crate::collection::members::{
-    ASKED_AT_ONCE, find, listpack_bytes, prefetch_members, sound_table,
-};
-use crate::collection::{Head, Layout, Text, item};
+use crate::collection::{Head, Layout, ScoredItem, Text, item, pairs};
 use crate::entry;
 use crate::key::Hashing;
 use crate::layout::Kind;
+use crate::members::{ASKED_AT_ONCE, find, listpack_bytes, prefetch_members, sound_table};
 use crate::{Entry, Error, Txn, Type};
 
 /// A sorted set, read where it is. Ranks count from 0, the lowest score.
@@ -37,7 +34,7 @@ impl Txn<'_> {
         let shard = &self.shards[entry.shard];
         match entry::sound(shard, entry.at)? {
             Kind::Collection(head) if head.what == Type::SortedSet => {
-                SortedSetRef::read(shard, self.keyspace.hashing, entry.at, head)
+                SortedSetRef::read(shard, self.shared.hashing, entry.at, head)
             }
             _ => Err(Error::WrongType),
         }
@@ -169,7 +166,7 @@ impl<'t> SortedSetRef<'t> {
         match self.repr {
             Repr::Listpack(bytes) => {
                 let is_before =
-                    |pair: &Pair<'_>| is_before(pair.score, Text::of(pair.member).as_ref());
+                    |pair: &ScoredItem<'_>| is_before(pair.score, Text::of(pair.member).as_ref());
                 Ok(pairs(bytes).take_while(is_before).count() as u64)
             }
             Repr::Table(sorted_set) => {
@@ -218,11 +215,12 @@ impl<'t> SortedSetRef<'t> {
         backwards: bool,
         mut visit: impl FnMut(&[u8], f64) -> bool,
     ) -> Result<(), Error> {
-        let mut show = |pair: &Pair<'_>| visit(Text::of(pair.member).as_ref(), pair.score);
+        let mut show = |pair: &ScoredItem<'_>| visit(Text::of(pair.member).as_ref(), pair.score);
         let number = usize::try_from(rank).unwrap_or(usize::MAX);
         match self.repr {
             Repr::Listpack(bytes) if backwards => {
-                let all: Vec<Pair<'_>> = pairs(bytes).take(number.saturating_add(1)).collect();
+                let all: Vec<ScoredItem<'_>> =
+                    pairs(bytes).take(number.saturating_add(1)).collect();
                 if number < all.len() {
                     let _ = all.iter().rev().all(&mut show);
                 }

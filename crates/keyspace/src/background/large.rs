@@ -12,8 +12,8 @@ use structures::list::List;
 use structures::sorted_set::SortedSet;
 use structures::stream::Stream;
 
-use super::Layout;
 use crate::entry;
+use crate::head::Layout;
 use crate::key::Hashing;
 use crate::layout::Kind;
 

@@ -7,11 +7,11 @@ use std::cmp::Ordering;
 
 use structures::listpack::{Item, Items};
 
-use crate::collection::Text;
+use super::Text;
 
 /// A member with its score, and the bytes that both take.
 #[derive(Clone, Copy)]
-pub(crate) struct Pair<'b> {
+pub(crate) struct ScoredItem<'b> {
     pub(crate) member: Item<'b>,
     pub(crate) score: f64,
     /// Where the member begins.
@@ -21,12 +21,12 @@ pub(crate) struct Pair<'b> {
 }
 
 /// Returns the members of packed bytes, in their order.
-pub(crate) fn pairs(bytes: &[u8]) -> impl Iterator<Item = Pair<'_>> {
+pub(crate) fn pairs(bytes: &[u8]) -> impl Iterator<Item = ScoredItem<'_>> {
     let mut items = Items::of(bytes);
     std::iter::from_fn(move || {
         let (at, member) = items.next()?;
         let (_, score) = items.next()?;
-        Some(Pair { member, score: score_of(score), at, end: items.offset() })
+        Some(ScoredItem { member, score: score_of(score), at, end: items.offset() })
     })
 }
 
@@ -37,11 +37,16 @@ fn score_of(item: Item<'_>) -> f64 {
     }
 }
 
+/// Returns a score as text that reads back as the same number.
+pub(super) fn score_text(score: f64) -> String {
+    score.to_string()
+}
+
 /// Whole numbers up to here are kept as integers.
 const WHOLE: f64 = (1u64 << 53) as f64;
 
 /// Writes a member with its score; `keep_sign`: a negative zero stays one.
-pub(super) fn encode(member: Item<'_>, score: f64, keep_sign: bool, out: &mut Vec<u8>) {
+pub(crate) fn encode(member: Item<'_>, score: f64, keep_sign: bool, out: &mut Vec<u8>) {
     member.encode(out);
     let is_whole = score.abs() <= WHOLE && (score as i64) as f64 == score;
     if is_whole && !(keep_sign && score == 0.0 && score.is_sign_negative()) {
@@ -52,13 +57,13 @@ pub(super) fn encode(member: Item<'_>, score: f64, keep_sign: bool, out: &mut Ve
 }
 
 /// Returns how a pair is to a place in the order.
-fn compare(pair: &Pair<'_>, score: f64, member: &[u8]) -> Ordering {
+fn compare(pair: &ScoredItem<'_>, score: f64, member: &[u8]) -> Ordering {
     let by_score = pair.score.partial_cmp(&score).unwrap_or(Ordering::Equal);
     by_score.then_with(|| Text::of(pair.member).as_ref().cmp(member))
 }
 
 /// Returns where a member with this score is, or would stand, in packed bytes.
-pub(super) fn offset(bytes: &[u8], score: f64, member: &[u8]) -> usize {
+pub(crate) fn offset(bytes: &[u8], score: f64, member: &[u8]) -> usize {
     let mut after = pairs(bytes).filter(|pair| compare(pair, score, member).is_ge());
     after.next().map_or(bytes.len(), |pair| pair.at)
 }
@@ -70,7 +75,7 @@ mod tests {
     fn check(score: f64, keep_sign: bool, expected: f64, len: usize) {
         let mut bytes = Vec::new();
         encode(Item::Bytes(b"m"), score, keep_sign, &mut bytes);
-        let all: Vec<Pair<'_>> = pairs(&bytes).collect();
+        let all: Vec<ScoredItem<'_>> = pairs(&bytes).collect();
         assert_eq!(all[0].score.to_bits(), expected.to_bits(), "{score}");
         assert_eq!((all.len(), all[0].end, bytes.len()), (1, bytes.len(), 2 + len), "{score}");
     }

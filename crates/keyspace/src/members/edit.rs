@@ -4,23 +4,22 @@
 //! it: in place where it only grew at its end, else as a new block. It becomes a table as soon as
 //! it is too large for that. A table is changed member by member.
 
-use heap::{Ptr, Shard, View};
-use structures::blob::{Blob, MAX_BLOCK_LEN};
+use heap::View;
+use structures::blob::MAX_BLOCK_LEN;
 use structures::dict::Dict;
 use structures::listpack::{Item, Items};
 
-use super::field_expiry::{FieldTime, is_expired, time_at, time_item};
-use super::members::{find, listpack_bytes, sound_table};
+use super::field_expiry::FieldTime;
+use super::read::{find, listpack_bytes, sound_table};
 use super::seen::SeenElements;
-use super::text::item;
-use super::{Head, Layout, Text};
-use crate::entry::{self, AbsentKey, Old, Value};
-use crate::error::refused;
+use super::write::{Content, EncodedCollection};
+use crate::collection::{Head, Layout, Text, is_expired, item, time_at, time_item};
+use crate::entry;
 use crate::key::Hashing;
-use crate::layout::{FIELDS, Kind};
-use crate::txn::KeyLocation;
+use crate::layout::Kind;
+use crate::txn::{AbsentKey, KeyLocation, Old};
 use crate::types::{Encoding, Type};
-use crate::{Db, Error, Event, Expire, Key, Txn};
+use crate::{Db, Error, Key, Txn};
 
 /// Up to which size Redis calls a collection small; its directives of like names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +47,7 @@ pub const LISTPACK_MAX_COUNT: u32 = 64;
 pub const FIRST_BYTES: usize = 256;
 
 /// Reserves memory where there is no element yet, so that a few more do not have it moved.
-pub(super) fn reserve_first(bytes: &mut Vec<u8>) {
+pub(crate) fn reserve_first(bytes: &mut Vec<u8>) {
     if bytes.is_empty() {
         bytes.reserve(FIRST_BYTES);
     }
@@ -56,7 +55,7 @@ pub(super) fn reserve_first(bytes: &mut Vec<u8>) {
 
 /// Returns true if this many bytes and elements are packed. What Redis calls small always is, while
 /// it can be.
-pub(super) fn is_listpack(bytes: usize, count: u32, is_small: bool) -> bool {
+pub(crate) fn is_listpack(bytes: usize, count: u32, is_small: bool) -> bool {
     let (most_bytes, most) = if is_small {
         (MAX_BLOCK_LEN as usize, Head::MOST)
     } else {
@@ -160,8 +159,8 @@ impl Txn<'_> {
             what,
             encoding: if what == Type::Set { Encoding::Intset } else { Encoding::Listpack },
             limits,
-            hashing: self.keyspace.hashing,
-            verify: self.keyspace.heap().is_durable(),
+            hashing: self.shared.hashing,
+            verify: self.shared.heap().is_durable(),
             now: self.now(),
             state: State::Listpack { bytes, count: 0, unchanged_prefix: None, timed: false },
             seen: Some(SeenElements::default()),
@@ -446,127 +445,5 @@ impl Edit {
             has_ttls: self.has_ttls(txn),
         };
         written.finish(txn, db, key, left)
-    }
-}
-
-/// What a collection has become, to be written to its entry.
-pub(super) struct EncodedCollection<'w> {
-    pub(super) place: KeyLocation,
-    pub(super) old: Option<Old>,
-    pub(super) head: Head,
-    pub(super) content: Content<'w>,
-    pub(super) shrunk: bool,
-    /// Whether a field of it has a time.
-    pub(super) has_ttls: bool,
-}
-
-pub(super) enum Content<'w> {
-    /// Packed bytes, of which this many are all that are in the heap.
-    Listpack { bytes: &'w [u8], unchanged_prefix: Option<usize> },
-    /// The header of a table or of its like.
-    At(Ptr),
-}
-
-impl EncodedCollection<'_> {
-    /// Returns the key is made, changed, or goes when no element is left; whether it is there.
-    pub(super) fn finish(
-        self,
-        txn: &mut Txn<'_>,
-        db: Db,
-        key: &Key<'_>,
-        left: u64,
-    ) -> Result<bool, Error> {
-        let place = self.place;
-        if left == 0 {
-            if let Some(old) = self.old {
-                txn.unlink(place, key.hash, old.slot, true)?;
-                txn.record_change(place.shard, db, key.bytes(), Event::Deleted);
-            }
-            return Ok(false);
-        }
-        self.store(txn, key)?;
-        txn.record_change(place.shard, db, key.bytes(), Event::Written);
-        Ok(true)
-    }
-
-    fn store(self, txn: &mut Txn<'_>, key: &Key<'_>) -> Result<(), Error> {
-        let before = self.old.map(|old| (old, txn.cell_of(self.place, old)));
-        let queue = txn.queue(self.place.shard);
-        let shard = &mut txn.shards[self.place.shard];
-        let word = match self.content {
-            Content::At(at) => {
-                if let Some((old, word)) = before
-                    && let Kind::Collection(Head {
-                        layout: Layout::Listpack | Layout::ListpackWithTtls,
-                        ..
-                    }) = old.kind
-                {
-                    entry::release_blob(shard, queue, Blob::from_word(word))?;
-                }
-                at.raw()
-            }
-            Content::Listpack { bytes, unchanged_prefix } => {
-                shard.allow_reserve(self.shrunk);
-                let blob =
-                    write_listpack(shard, before.map(|(_, word)| word), bytes, unchanged_prefix);
-                shard.allow_reserve(false);
-                let at = before.map_or(Ptr::NULL, |(old, _)| old.at);
-                blob.map_err(|error| refused(error, at))?.word()
-            }
-        };
-        let fields = if self.has_ttls { FIELDS } else { 0 };
-        match before {
-            Some((old, before)) => {
-                txn.change_collection(self.place, old, self.head, (before, word));
-                if old.expiry & FIELDS != fields {
-                    txn.move_expiry(self.place, key, old, old.expiry ^ FIELDS)?;
-                }
-            }
-            None => {
-                let value = Value::Collection(self.head, word);
-                txn.put(self.place, key, None, value, 0, Expire::At(fields))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Writes packed bytes in the place of those after `before`, of which the first `unchanged_prefix`
-/// are all that lie there.
-fn write_listpack(
-    shard: &mut Shard<'_>,
-    before: Option<u64>,
-    bytes: &[u8],
-    unchanged_prefix: Option<usize>,
-) -> Result<Blob, structures::Error> {
-    let blob = before.map_or(Blob::EMPTY, Blob::from_word);
-    match unchanged_prefix {
-        Some(unchanged_prefix) => blob.append(shard, &bytes[unchanged_prefix..]),
-        None => Ok(blob.rewrite(shard, bytes)?),
-    }
-}
-
-impl Txn<'_> {
-    fn cell_of(&self, place: KeyLocation, old: Old) -> u64 {
-        let shard = &self.shards[place.shard];
-        shard.word(entry::cell(shard, old.at))
-    }
-
-    /// Makes an entry say what has become of its collection: words from, to.
-    pub(crate) fn change_collection(
-        &mut self,
-        place: KeyLocation,
-        old: Old,
-        head: Head,
-        (before, after): (u64, u64),
-    ) {
-        let shard = &mut self.shards[place.shard];
-        if before != after {
-            let cell = entry::cell(shard, old.at);
-            shard.set(cell, after);
-        }
-        if old.kind != Kind::Collection(head) {
-            shard.set(old.at, head.encode());
-        }
     }
 }

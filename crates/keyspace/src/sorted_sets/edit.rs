@@ -7,16 +7,16 @@
 use heap::{Ptr, View};
 use structures::sorted_set::SortedSet;
 
-use super::listpack::{encode, offset, pairs};
 use super::shrink;
-use crate::collection::edit::{Content, EncodedCollection, is_listpack, reserve_first};
-use crate::collection::members::{find, listpack_bytes, sound_table};
-use crate::collection::seen::SeenElements;
-use crate::collection::{Head, Layout, Limits, Text, item};
-use crate::entry::{self, AbsentKey, Old};
+use crate::collection::{Head, Layout, Text, encode, item, offset, pairs};
+use crate::entry;
 use crate::key::Hashing;
 use crate::layout::{Kind, OWNER_MEMBERS, OWNER_RANKS};
-use crate::txn::KeyLocation;
+use crate::members::{
+    Content, EncodedCollection, Limits, SeenElements, find, is_listpack, listpack_bytes,
+    reserve_first, sound_table,
+};
+use crate::txn::{AbsentKey, KeyLocation, Old};
 use crate::types::{Encoding, Type};
 use crate::{Db, Error, Key, Txn};
 
@@ -100,8 +100,8 @@ impl Txn<'_> {
             old: None,
             encoding: Encoding::Listpack,
             limits,
-            hashing: self.keyspace.hashing,
-            verify: self.keyspace.heap().is_durable(),
+            hashing: self.shared.hashing,
+            verify: self.shared.heap().is_durable(),
             state: State::Listpack { bytes, count: 0, unchanged_prefix: None },
             last: None,
             seen: Some(SeenElements::default()),

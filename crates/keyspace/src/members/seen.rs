@@ -11,12 +11,12 @@ const WORDS: usize = 8;
 
 /// The elements that were entered, and some that were not.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SeenElements([u64; WORDS]);
+pub(crate) struct SeenElements([u64; WORDS]);
 
 impl SeenElements {
     /// Enters an element; returns true if it may have been entered before.
     #[inline]
-    pub(super) fn enter(&mut self, item: Item<'_>) -> bool {
+    pub(crate) fn enter(&mut self, item: Item<'_>) -> bool {
         let hash = match item {
             Item::Int(int) => int as u64,
             Item::Bytes(bytes) => ends(bytes),

@@ -5,11 +5,6 @@
 //! Bytes of a published entry never change; the value word, the expiry word and the cell do,
 //! through the log.
 
-mod write;
-
-pub use write::AbsentKey;
-pub(crate) use write::Old;
-
 use std::borrow::Cow;
 
 use heap::{Full, Ptr, Shard, View};
@@ -17,7 +12,8 @@ use structures::Store;
 use structures::blob::Blob;
 use structures::reclaim::Queue;
 
-use crate::collection::{self, Head};
+use crate::collection;
+use crate::head::Head;
 use crate::key::Hashing;
 use crate::layout::{
     EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, int_cell, key_word,
@@ -244,9 +240,6 @@ pub(crate) fn size<V: View>(view: &V, entry: Ptr) -> usize {
         Kind::Int | Kind::Blob | Kind::Collection(_) => cell_at(key) + 8,
     }
 }
-
-/// Bytes of an index for each entry, about.
-pub(crate) const INDEX_COST: u64 = 14;
 
 /// Visits the blocks that hang from an entry.
 pub(crate) fn owned<V: View>(view: &V, entry: Ptr, mut visit: impl FnMut(Ptr)) {

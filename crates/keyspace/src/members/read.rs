@@ -10,19 +10,18 @@ use structures::blob::Blob;
 use structures::dict::{Dict, Member};
 use structures::listpack::{Item, Items};
 
-use super::field_expiry::{elements, is_expired, time_at};
-use super::text::item;
-use super::{Head, Layout, Text};
+use crate::collection::{Head, Layout, Text, elements, is_expired, item, time_at};
 use crate::entry;
 use crate::key::Hashing;
+use crate::layout::Kind;
 use crate::types::Encoding;
-use crate::{Error, Type};
+use crate::{Entry, Error, Txn, Type};
 
 /// How often a random pick may meet a field whose time has come before any other will do.
 const RANDOM_TRIES: usize = 100;
 
 /// Fields that are looked up side by side.
-pub(super) const ASKED_AT_ONCE: usize = 32;
+pub(crate) const ASKED_AT_ONCE: usize = 32;
 
 /// The members of a set, or the fields of a hash with their values; a field whose time has come is
 /// absent.
@@ -41,7 +40,7 @@ enum Repr<'t> {
 }
 
 /// Returns the bytes of a packed collection, verified where they may be damaged.
-pub(super) fn listpack_bytes<'t>(
+pub(crate) fn listpack_bytes<'t>(
     shard: &'t Shard<'_>,
     at: Ptr,
     head: Head,
@@ -59,13 +58,26 @@ pub(super) fn listpack_bytes<'t>(
 
 /// Returns the table at `word`, of the entry `at`. One whose number of members cannot be read is
 /// not to be relied on: it would pass for empty, and its key would go with the next member.
-pub(super) fn sound_table(shard: &Shard<'_>, at: Ptr, word: u64) -> Result<Dict, Error> {
+pub(crate) fn sound_table(shard: &Shard<'_>, at: Ptr, word: u64) -> Result<Dict, Error> {
     let dict = Dict::at(Ptr::from_raw(word));
     if dict.has_sound_len(shard) { Ok(dict) } else { Err(Error::Damaged(at.raw())) }
 }
 
+impl Txn<'_> {
+    /// Returns the members of a set, or the fields of a hash.
+    pub fn members<'t>(&'t self, entry: &Entry, what: Type) -> Result<Members<'t>, Error> {
+        let shard = &self.shards[entry.shard];
+        match entry::sound(shard, entry.at)? {
+            Kind::Collection(head) if head.what == what => {
+                Members::read(shard, self.shared.hashing, entry.at, head, self.now())
+            }
+            _ => Err(Error::WrongType),
+        }
+    }
+}
+
 impl<'t> Members<'t> {
-    pub(crate) fn read(
+    fn read(
         shard: &'t Shard<'t>,
         hashing: Hashing,
         at: Ptr,
@@ -324,7 +336,7 @@ impl<'t> Members<'t> {
 }
 
 /// Asks for what lookups of these members, [`ASKED_AT_ONCE`] at most, will read of a table.
-pub(super) fn prefetch_members<'a>(
+pub(crate) fn prefetch_members<'a>(
     shard: &Shard<'_>,
     dict: Dict,
     hashing: &Hashing,
@@ -341,7 +353,7 @@ pub(super) fn prefetch_members<'a>(
 
 /// Returns where an element begins in packed bytes, and its value if elements have one; a time
 /// after it is passed over. Of the others only the lengths are read.
-pub(super) fn find<'b>(
+pub(crate) fn find<'b>(
     bytes: &'b [u8],
     items: usize,
     wanted: Item<'_>,

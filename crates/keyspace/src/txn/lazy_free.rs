@@ -7,25 +7,25 @@
 use heap::{Ptr, View};
 
 use crate::layout::QUEUE_ROOT;
-use crate::{Error, Keyspace, Txn, entry};
+use crate::{Error, Txn, entry};
 
 /// What a transaction gave to the free queues: shard, and how many values.
 #[derive(Default)]
-pub(crate) struct Deferred(Vec<(usize, u64)>);
+pub(super) struct Deferred(Vec<(usize, u64)>);
 
 impl Deferred {
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub(crate) fn truncate(&mut self, len: usize) {
+    pub(super) fn truncate(&mut self, len: usize) {
         self.0.truncate(len);
     }
 }
 
 impl Txn<'_> {
     /// Releases an entry with all that it owns.
-    pub(crate) fn release_entry(&mut self, shard: usize, at: Ptr) -> Result<(), Error> {
+    pub(super) fn release_entry(&mut self, shard: usize, at: Ptr) -> Result<(), Error> {
         let queue = self.queue(shard);
         let store = &mut self.shards[shard];
         let root = store.root(QUEUE_ROOT);
@@ -44,17 +44,9 @@ impl Txn<'_> {
 
     /// Counts what was deferred, after the commit.
     #[cold]
-    pub(crate) fn count_deferred(&mut self) {
+    pub(super) fn count_deferred(&mut self) {
         for (shard, values) in self.deferred.0.drain(..) {
-            self.keyspace.volatile(shard).counters.lazy_free_pending.add(values);
+            self.shared.volatile(shard).counters.lazy_free_pending.add(values);
         }
-    }
-}
-
-impl Keyspace {
-    /// Counts what was pending in a shard as freed: its queue is empty, and it is locked.
-    pub(crate) fn count_freed(&self, shard: usize) {
-        let counters = &self.volatile(shard).counters;
-        counters.lazily_freed.add(counters.lazy_free_pending.take());
     }
 }

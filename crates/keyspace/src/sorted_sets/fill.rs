@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use structures::sorted_set::SortedSet;
 
 use super::edit::{SortedSetEdit, State};
-use crate::collection::Limits;
+use crate::members::Limits;
 use crate::types::Encoding;
 use crate::{Db, Error, Key, Txn};
 

@@ -10,7 +10,7 @@ use crate::{Db, Key, Txn};
 const MOST: usize = 64;
 
 /// Keys that were found expired.
-pub(crate) type LazilyExpired = Vec<(Db, Box<[u8]>)>;
+pub(super) type LazilyExpired = Vec<(Db, Box<[u8]>)>;
 
 impl Txn<'_> {
     /// Remembers an expired key.

@@ -5,8 +5,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::{Db, Txn};
-
 /// The estimate for one database in one shard, in milliseconds; 0 before the first step.
 #[derive(Default)]
 pub(crate) struct MeanTtl(AtomicU64);
@@ -22,18 +20,8 @@ impl MeanTtl {
         };
         self.0.store(mean, Relaxed);
     }
-}
-
-impl Txn<'_> {
-    /// Returns the estimated mean time to live of the keys that have one, in milliseconds; 0 while
-    /// nothing is known. Each shard that is locked counts by its number of such keys.
-    pub fn mean_ttl(&self, db: Db) -> u64 {
-        let (mut sum, mut keys) = (0, 0);
-        for place in self.places(db) {
-            let mean = self.volatile(place.shard).mean_ttls[db.number()].0.load(Relaxed);
-            let expiring = if mean == 0 { 0 } else { u128::from(self.counts(place).expiring) };
-            (sum, keys) = (sum + u128::from(mean) * expiring, keys + expiring);
-        }
-        sum.checked_div(keys).unwrap_or(0) as u64
+    /// Returns the estimate.
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
     }
 }

@@ -1,0 +1,203 @@
+//! Making space: Redis's eviction policies over a sampled pool of candidates.
+//!
+//! Redis samples some keys, keeps the sixteen best candidates it has met, and evicts the best. Here
+//! each shard has such a pool, and a step takes a shard at random, by its number of keys: the hash
+//! spreads keys evenly, so the best of a shard is nearly the best of all. A candidate that was used
+//! since it was sampled is judged again when its turn comes. Evictions are ordinary transactions.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::eviction::access::Which;
+use crate::eviction::{Pool, Random};
+use crate::txn::KeyLocation;
+use crate::{Db, Error, Event, Eviction, Keyspace, Policy, Txn, entry};
+
+/// Bytes of the smallest block, below which no entry is possible.
+const SMALLEST_ENTRY: u64 = 16;
+
+impl Keyspace {
+    /// Bytes in use beyond what `maxmemory` (or, with a policy, the heap's limit) allows; 0 if
+    /// none.
+    pub fn excess(&self) -> u64 {
+        match self.shared.eviction_limit.load(Relaxed) {
+            u64::MAX => 0,
+            eviction_limit => {
+                let used = self.heap().used().max(SMALLEST_ENTRY);
+                used.saturating_sub(eviction_limit).max(self.excess_with_other(used))
+            }
+        }
+    }
+
+    /// Returns the bytes beyond `maxmemory`, what is outside of the heap included; 0 if there is
+    /// nothing outside.
+    #[inline]
+    fn excess_with_other(&self, used: u64) -> u64 {
+        let other = self.other_memory();
+        if other == 0 {
+            return 0;
+        }
+        match self.shared.maxmemory.load(Relaxed) {
+            0 => 0,
+            maxmemory => (used + other).saturating_sub(maxmemory),
+        }
+    }
+
+    /// Returns the bytes outside of the heap that count toward `maxmemory`.
+    pub fn other_memory(&self) -> u64 {
+        u64::try_from(self.shared.other_memory.load(Relaxed)).unwrap_or(0)
+    }
+
+    /// Says that this many bytes more, or fewer, outside of the heap count toward `maxmemory`.
+    pub fn change_other_memory(&self, by: i64) {
+        self.shared.other_memory.fetch_add(by, Relaxed);
+    }
+
+    /// Returns true if more is in use than `maxmemory` allows, or if that is less than the smallest
+    /// entry takes: then it allows none.
+    pub fn exceeds_maxmemory(&self) -> bool {
+        let maxmemory = self.shared.maxmemory.load(Relaxed);
+        let used = self.heap().used().max(SMALLEST_ENTRY) + self.other_memory();
+        maxmemory > 0 && used > maxmemory
+    }
+
+    /// Deletes at most `budget` keys of one shard by the policy. The transaction comes back
+    /// committed and still locked, so that `changes` can go into a command log before it is
+    /// dropped. `None` when nothing exceeds (any more: what earlier deletes left is freed first),
+    /// or when the policy finds no key: `excess` tells which. It waits for no shard:
+    /// [`Error::Locked`] where all that may have a key are locked.
+    pub fn evict_step(
+        &self,
+        budget: usize,
+        now: u64,
+        random: u64,
+    ) -> Result<Option<Txn<'_>>, Error> {
+        self.reclaim_until(|| self.excess() == 0);
+        if self.excess() == 0 {
+            return Ok(None);
+        }
+        self.evict_keys(budget, now, random)
+    }
+
+    /// Does the same whatever is in use: for a writer for which the heap had no block.
+    pub fn evict_keys(
+        &self,
+        budget: usize,
+        now: u64,
+        random: u64,
+    ) -> Result<Option<Txn<'_>>, Error> {
+        let eviction = self.eviction();
+        if eviction.policy == Policy::NoEviction {
+            return Ok(None);
+        }
+        let mut random = Random::new(random);
+        let mut shard = self.shared.populated_shard(eviction.policy.is_volatile(), &mut random);
+        let mut locked = None;
+        for _ in 0..self.shards() {
+            let Some(at) = shard else { return Ok(None) };
+            shard = Some((at + 1) % self.shards());
+            let held = self.time_lock_hold();
+            let Some(mut txn) = self.try_begin_one(at, now) else {
+                locked = locked.or(Some(at));
+                continue;
+            };
+            if evict_some(&mut txn, budget, &eviction, &mut random)? > 0 {
+                txn.commit().map_err(|_| Error::ReadOnly)?;
+                held.done();
+                return Ok(Some(txn));
+            }
+        }
+        locked.map_or(Ok(None), |shard| Err(Error::Locked(shard)))
+    }
+}
+
+/// Samples every database of the locked shard into the pool.
+fn sample(txn: &Txn<'_>, eviction: &Eviction, random: &mut Random, pool: &mut Pool) {
+    let shard = &txn.shards[0];
+    for db in Db::all() {
+        let place = KeyLocation { shard: 0, db: txn.physical(db) };
+        let index = if eviction.policy.is_volatile() {
+            txn.expiry_index(place)
+        } else {
+            txn.keys_index(place)
+        };
+        let counts = txn.counts(place);
+        if counts.keys == 0 || eviction.policy.is_volatile() && counts.expiring == 0 {
+            continue;
+        }
+        for _ in 0..eviction.samples.max(1) {
+            let Some(at) = index.random(shard, || random.next()) else { break };
+            // A hash may be here for the times of its fields alone.
+            if eviction.policy.is_volatile() && entry::expiry(shard, at) == 0 {
+                continue;
+            }
+            let key = entry::key(shard, at);
+            let which = place.which(txn.shared.hashing.hash(&key));
+            let score = score(txn, eviction, at, which, random);
+            pool.add_candidate(score, db, &key);
+        }
+    }
+}
+
+fn score(
+    txn: &Txn<'_>,
+    eviction: &Eviction,
+    at: heap::Ptr,
+    which: Which,
+    random: &mut Random,
+) -> u64 {
+    let access = &txn.volatile(0).access;
+    match eviction.policy {
+        Policy::NoEviction | Policy::AllkeysRandom | Policy::VolatileRandom => random.next(),
+        Policy::AllkeysLru | Policy::VolatileLru => access.idle_ms(which, txn.now()),
+        Policy::AllkeysLfu | Policy::VolatileLfu => {
+            u64::from(u8::MAX - access.frequency(which, txn.now(), txn.shared.lfu_settings()))
+        }
+        Policy::VolatileTtl => u64::MAX - entry::expiry(&txn.shards[0], at),
+    }
+}
+
+/// Deletes the best candidate of the locked shard; false if there is none.
+fn evict_one(
+    txn: &mut Txn<'_>,
+    eviction: &Eviction,
+    random: &mut Random,
+    pool: &mut Pool,
+) -> Result<bool, Error> {
+    // A key sampled before may have been used, deleted, or made persistent since.
+    for _ in 0..2 {
+        sample(txn, eviction, random, pool);
+        while let Some(candidate) = pool.take() {
+            let key = txn.key(&candidate.key);
+            let place = txn.place(candidate.db, &key);
+            let Some(slot) = txn.slot(place, &key) else { continue };
+            let at = slot.entry();
+            let persistent = entry::expiry(&txn.shards[0], at) == 0;
+            if persistent && eviction.policy.is_volatile()
+                || score(txn, eviction, at, place.which(key.hash), random) < candidate.score
+                    && !matches!(eviction.policy, Policy::AllkeysRandom | Policy::VolatileRandom)
+            {
+                continue;
+            }
+            let event = if txn.live(place, at) { Event::Evicted } else { Event::Expired };
+            txn.unlink(place, key.hash, slot, true)?;
+            txn.record_change(0, candidate.db, &candidate.key, event);
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn evict_some(
+    txn: &mut Txn<'_>,
+    budget: usize,
+    eviction: &Eviction,
+    random: &mut Random,
+) -> Result<usize, Error> {
+    let volatile = txn.volatile(0);
+    let mut pool = heap::lock(&volatile.pool).unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut done = 0;
+    while done < budget && evict_one(txn, eviction, random, &mut pool)? {
+        done += 1;
+    }
+    Ok(done)
+}

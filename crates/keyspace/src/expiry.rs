@@ -1,0 +1,126 @@
+//! Deleting expired keys, and expired fields of hashes, that nobody reads: in bounded steps.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use heap::{Ptr, Shard};
+
+use crate::txn::KeyLocation;
+use crate::{CommitError, Db, Keyspace, Progress, Txn, entry};
+
+impl Keyspace {
+    /// Deletes some expired keys of the shard, and some expired fields of hashes, at most `budget`
+    /// keys looked at. The transaction comes back committed and still locked, so that `changes` can
+    /// go into a command log before it is dropped.
+    ///
+    /// `more` when more than a tenth of the keys it looked at had expired: Redis's measure of being
+    /// after.
+    pub fn expire_step(
+        &self,
+        shard: usize,
+        budget: usize,
+        now: u64,
+    ) -> Result<(Txn<'_>, Progress), CommitError> {
+        self.shared.grow_access(shard);
+        self.expire_in(self.begin_one(shard, now), budget)
+    }
+
+    /// Does the same unless the shard is locked: for who has others to serve.
+    pub fn try_expire_step(
+        &self,
+        shard: usize,
+        budget: usize,
+        now: u64,
+    ) -> Result<Option<(Txn<'_>, Progress)>, CommitError> {
+        self.shared.grow_access(shard);
+        self.try_begin_one(shard, now).map(|txn| self.expire_in(txn, budget)).transpose()
+    }
+
+    fn expire_in<'k>(
+        &'k self,
+        mut txn: Txn<'k>,
+        budget: usize,
+    ) -> Result<(Txn<'k>, Progress), CommitError> {
+        let held = self.time_lock_hold();
+        let mut progress = Progress::default();
+        for db in Db::all() {
+            if progress.looked_at >= budget {
+                break;
+            }
+            expire_some(&mut txn, db, budget - progress.looked_at, &mut progress);
+        }
+        progress.more = progress.done * 10 > progress.looked_at;
+        txn.commit()?;
+        held.done();
+        Ok((txn, progress))
+    }
+}
+
+fn expire_some(txn: &mut Txn<'_>, db: Db, budget: usize, progress: &mut Progress) {
+    let place = KeyLocation { shard: 0, db: txn.physical(db) };
+    if txn.counts(place).expiring == 0 {
+        return;
+    }
+    let cursor = &txn.volatile(0).expire_cursors[db.number()];
+    let (mut expired, mut with_expired_fields): (Vec<Ptr>, Vec<Ptr>) = (Vec::new(), Vec::new());
+    let shard: &Shard<'_> = &txn.shards[0];
+    let from = cursor.load(Relaxed);
+    let (mut at, mut looked_at) = (from, 0);
+    let (mut ttl_sum, mut ttl_keys) = (0, 0);
+    // A sparse index gives few entries a call: calls are bounded, too.
+    for _ in 0..budget {
+        at = txn.expiry_index(place).scan(shard, at, 1, |entry| {
+            looked_at += 1;
+            if let Some(ttl) = entry::expiry(shard, entry).checked_sub(txn.now()) {
+                (ttl_sum, ttl_keys) = (ttl_sum + u128::from(ttl), ttl_keys + 1);
+            }
+            if entry::is_expired(shard, entry, txn.now()) {
+                expired.push(entry);
+            } else if txn.has_expired_fields(place, entry) {
+                with_expired_fields.push(entry);
+            }
+        });
+        if at == 0 || looked_at >= budget {
+            break;
+        }
+    }
+    cursor.store(at, Relaxed);
+    txn.volatile(0).mean_ttls[db.number()].record(ttl_sum, ttl_keys);
+    progress.looked_at += looked_at;
+    for at in expired {
+        progress.done += usize::from(expire_entry(txn, place, db, at));
+    }
+    for at in with_expired_fields {
+        let fields = expire_fields_of(txn, db, at);
+        progress.done += fields;
+        // There are more than a step deletes: the next one comes here again.
+        if fields > 0 && txn.has_expired_fields(place, at) {
+            cursor.store(from, Relaxed);
+        }
+    }
+}
+
+/// Deletes expired fields of a hash; how many.
+fn expire_fields_of(txn: &mut Txn<'_>, db: Db, at: Ptr) -> usize {
+    let bytes = entry::key(&txn.shards[0], at).into_owned();
+    let key = txn.key(&bytes);
+    let savepoint = txn.savepoint();
+    txn.expire_fields(db, &key).unwrap_or_else(|_| {
+        // No space even for that, or damaged: the fields stay, as expired as before.
+        txn.rollback_to(savepoint);
+        0
+    })
+}
+
+fn expire_entry(txn: &mut Txn<'_>, place: KeyLocation, db: Db, at: Ptr) -> bool {
+    let bytes = entry::key(&txn.shards[0], at).into_owned();
+    let key = txn.key(&bytes);
+    let savepoint = txn.savepoint();
+    match txn.slot_mut(place, db, &key) {
+        Ok(_) => true,
+        Err(_) => {
+            // No space even for a delete: the key stays, as expired as before.
+            txn.rollback_to(savepoint);
+            false
+        }
+    }
+}

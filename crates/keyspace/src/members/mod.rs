@@ -1,0 +1,20 @@
+//! Sets and hashes: read where they are, and changed as a whole or member by member.
+//!
+//! A packed one is changed in DRAM and written back; a table is changed in place. Sorted sets use
+//! the same parts where both are alike.
+
+mod bulk;
+mod edit;
+mod field_expiry;
+mod read;
+mod seen;
+mod write;
+
+pub use bulk::MANY;
+pub use edit::{Edit as MembersEdit, FIRST_BYTES, LISTPACK_MAX_BYTES, LISTPACK_MAX_COUNT, Limits};
+pub(crate) use edit::{is_listpack, reserve_first};
+pub use field_expiry::{FieldChange, FieldTime};
+pub use read::Members;
+pub(crate) use read::{ASKED_AT_ONCE, find, listpack_bytes, prefetch_members, sound_table};
+pub(crate) use seen::SeenElements;
+pub(crate) use write::{Content, EncodedCollection};

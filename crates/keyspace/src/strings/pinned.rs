@@ -1,0 +1,76 @@
+//! Large strings that are read after their shard was unlocked.
+//!
+//! A reader pins the string: it notes under the lock where the bytes lie, and copies them
+//! afterwards; they do not change, and their blocks are not used again while the pin lives.
+
+use std::sync::Arc;
+
+use heap::{Heap, Pin, Ptr};
+
+use crate::{Entry, Error, Prepared, Txn};
+
+/// A string that can be read without a lock.
+#[derive(Debug)]
+pub struct Pinned {
+    heap: Arc<Heap>,
+    pin: Pin,
+    len: usize,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug)]
+enum Piece {
+    At(Ptr, usize),
+    Zeros(usize),
+}
+
+impl<'k> Txn<'k> {
+    /// Attaches a prepared string, for the command that is to set it.
+    pub fn attach(&mut self, prepared: Prepared<'k>) {
+        self.attached = Some(Box::new(prepared));
+    }
+
+    /// Takes the attached string, for [`Txn::set_prepared`].
+    #[inline]
+    pub fn take_attached(&mut self) -> Option<Box<Prepared<'k>>> {
+        self.attached.take()
+    }
+
+    /// Notes where a string is, to be read after the transaction was dropped.
+    pub fn pin_string(&self, entry: &Entry) -> Result<Pinned, Error> {
+        let value = self.string(entry)?;
+        let shard = &self.shards[entry.shard];
+        let mut pieces = Vec::new();
+        value.pieces(0, usize::MAX, &mut |bytes| {
+            pieces.push(match shard.place_of(bytes) {
+                Some(at) => Piece::At(at, bytes.len()),
+                None => Piece::Zeros(bytes.len()),
+            });
+        })?;
+        let len = value.len();
+        Ok(Pinned { heap: Arc::clone(&self.shared.heap), pin: shard.pin(), len, pieces })
+    }
+}
+
+impl Pinned {
+    /// Returns its length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns true if it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Appends all of it to `out`.
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        out.reserve(self.len);
+        for piece in &self.pieces {
+            match *piece {
+                Piece::At(at, len) => out.extend_from_slice(self.heap.pinned(&self.pin, at, len)),
+                Piece::Zeros(len) => out.resize(out.len() + len, 0),
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The end of a transaction: it becomes durable, and those who watch are told.
+
+use std::sync::atomic::Ordering;
+
+use heap::Shard;
+
+use super::{KeyLocation, Txn};
+use crate::changes::Changes;
+use crate::layout::{MAP_ROOT, map_word};
+use crate::{CommitError, Event};
+
+impl Txn<'_> {
+    /// Returns true if there is anything to commit.
+    #[inline]
+    pub fn is_dirty(&self) -> bool {
+        self.shards.iter().any(Shard::is_dirty)
+    }
+
+    /// Returns the locked shards in which there is anything to commit.
+    pub fn dirty(&self) -> impl Iterator<Item = usize> {
+        self.shards.iter().filter(|shard| shard.is_dirty()).map(Shard::id)
+    }
+
+    /// Makes it durable and tells who watches. Locks are kept until the drop; what follows is a new
+    /// transaction on them.
+    #[inline]
+    pub fn commit(&mut self) -> Result<(), CommitError> {
+        match self.shards.as_mut_slice() {
+            [one] => one.commit()?,
+            all => self.shared.heap().commit_all(all)?,
+        }
+        if self.map != self.shared.map.load(Ordering::Relaxed) {
+            self.shared.map.store(self.map, Ordering::Release);
+        }
+        if let Some(mut changes) = self.changes.take() {
+            if !self.committed {
+                self.notify_watches(&mut changes);
+            }
+            self.changes = Some(changes);
+        }
+        if self.deferred.len() > 0 {
+            self.count_deferred();
+        }
+        self.committed = true;
+        Ok(())
+    }
+
+    #[cold]
+    fn notify_watches(&self, changes: &mut Changes) {
+        for flushed in changes.flushed.drain(..) {
+            let watches = &self.volatile(flushed.shard).watches;
+            watches.touch_flushed(flushed.db, &flushed.key, flushed.was_there, flushed.after);
+        }
+        for (shard, change) in changes.iter() {
+            let volatile = self.volatile(shard);
+            match change.event {
+                Event::Expired => volatile.counters.expired.add(1),
+                Event::FieldExpired => volatile.counters.expired_fields.add(1),
+                Event::Evicted => volatile.counters.evicted.add(1),
+                Event::Created
+                | Event::Deleted
+                | Event::Flushed
+                | Event::MetadataOnly
+                | Event::Missed
+                | Event::Written => {}
+            }
+            if !matches!(change.event, Event::Flushed | Event::MetadataOnly | Event::Missed)
+                && !volatile.watches.is_empty()
+            {
+                let key = self.key(change.key);
+                let place = KeyLocation { shard, db: self.physical(change.db) };
+                volatile.watches.touch(change.db, change.key, self.after(place, &key));
+            }
+        }
+    }
+
+    /// Stages the word of the map of databases. All shards are locked.
+    pub(crate) fn set_map(&mut self, map: u64) {
+        let first = &mut self.shards[0];
+        let root = first.root(MAP_ROOT);
+        first.set(root, map_word(map));
+        self.map = map;
+        self.forget();
+    }
+}

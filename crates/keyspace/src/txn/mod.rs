@@ -1,0 +1,283 @@
+//! A transaction: the locked shards of one command, of a batch, or of one EXEC, with what it read
+//! and staged.
+//!
+//! All that happens in it happens at one time, `now`. Reading an expired key finds nothing and
+//! writes nothing, but is remembered, so that it can be deleted afterwards (`lazy`); a
+//! writer that meets one deletes it first. An operation that fails may have staged a part of its
+//! changes: whoever runs commands takes a savepoint before each and rolls back to it. Nothing is
+//! visible to others, or durable, before `commit`, and the locks stay until the transaction is
+//! dropped, so that a command log can be written in between.
+//!
+//! Here is what the operations on all types need: the locked shards, the lookup of a key
+//! (`lookup`), the staging of its entry (`write`, `expiry`), what is listed (`listed`), and the end
+//! (`savepoint`, `commit`). It knows entries and what they own by form alone. The operations
+//! are grouped by type in `strings`, `lists`, `members`, `sorted_sets` and `streams`, those that
+//! look at no value in `keys` and `databases`.
+
+mod commit;
+mod expiry;
+mod lazy;
+mod lazy_free;
+mod listed;
+mod lookup;
+mod savepoint;
+mod uses;
+mod write;
+
+pub use expiry::Expire;
+pub use savepoint::Savepoint;
+pub use write::AbsentKey;
+pub(crate) use write::Old;
+
+use std::sync::atomic::Ordering;
+
+use heap::{Ptr, Shard, View};
+use smallvec::SmallVec;
+use structures::index::Index;
+use structures::reclaim::Queue;
+
+use self::lazy::LazilyExpired;
+use self::lazy_free::Deferred;
+use self::lookup::Memo;
+use crate::changes::Changes;
+use crate::eviction::access::Which;
+use crate::fault_points::FaultPoint;
+use crate::layout::{
+    Counts, FieldCounts, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root, physical,
+};
+use crate::shared::Shared;
+use crate::volatile::VolatileShard;
+use crate::{Db, Key, Prepared};
+
+/// Shards of a transaction; this many without the heap.
+const SHARDS: usize = 4;
+
+/// A key that was found. Valid until the transaction changes anything.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    pub(crate) shard: usize,
+    pub(crate) at: Ptr,
+    which: Which,
+}
+
+/// Where a key belongs: index of the shard in the transaction, and physical database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyLocation {
+    pub(crate) shard: usize,
+    pub(crate) db: u8,
+}
+
+impl KeyLocation {
+    /// Returns which key it is for the table of accesses.
+    #[inline]
+    pub(crate) fn which(self, hash: u64) -> Which {
+        Which::new(hash, self.db)
+    }
+
+    /// Returns the key's entry at `at`, whose key has this hash.
+    #[inline]
+    pub(crate) fn entry(self, at: Ptr, hash: u64) -> Entry {
+        Entry { shard: self.shard, at, which: self.which(hash) }
+    }
+}
+
+/// The locked shards of one command or one EXEC. Dropped without `commit`, it changed nothing.
+pub struct Txn<'k> {
+    pub(crate) shared: &'k Shared,
+    pub(crate) shards: SmallVec<[Shard<'k>; SHARDS]>,
+    map: u64,
+    now: u64,
+    /// Made when there is something to list: most transactions have nothing.
+    changes: Option<Box<Changes>>,
+    /// Whether `changes` are those of a commit that has happened.
+    committed: bool,
+    /// Whether a key was linked that is to be listed as new with what is written to it.
+    is_new: bool,
+    /// Whether the next key that is linked takes the place of one that was deleted for it.
+    is_overwritten: bool,
+    memo: Option<Memo>,
+    /// Expired keys that readers met.
+    lazily_expired: Option<Box<LazilyExpired>>,
+    /// A string that was written before the shards were locked.
+    pub(crate) attached: Option<Box<Prepared<'k>>>,
+    /// Whether keys that are found count as used.
+    touches: bool,
+    /// Values that are freed in the background after the commit.
+    deferred: Deferred,
+    /// Memory for the bytes of a packed collection that is being changed.
+    pub(crate) spare: Vec<u8>,
+}
+
+impl<'k> Txn<'k> {
+    /// Begins a transaction over `shards`, in ascending order.
+    #[inline]
+    pub(crate) fn new(
+        shared: &'k Shared,
+        shards: SmallVec<[Shard<'k>; SHARDS]>,
+        now: u64,
+    ) -> Txn<'k> {
+        // The map changes under all locks only, so it is constant under any.
+        let map = shared.map.load(Ordering::Acquire);
+        Txn {
+            shared,
+            shards,
+            map,
+            now,
+            changes: None,
+            committed: false,
+            is_new: false,
+            is_overwritten: false,
+            memo: None,
+            lazily_expired: None,
+            attached: None,
+            touches: true,
+            deferred: Deferred::default(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Makes it see the databases by this map, as they were at a cut. What is read of the past says
+    /// nothing of what is used now.
+    pub(crate) fn read_past(&mut self, map: u64) {
+        self.map = map;
+        self.touches = false;
+    }
+
+    /// Returns the time at which everything in it happens, in unix ms.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Lets what follows happen at another time: while a log is replayed, at 0, so that nothing
+    /// expires.
+    pub fn set_now(&mut self, now: u64) {
+        self.now = now;
+        self.forget();
+    }
+
+    /// Hashes a key, once for everything that is done with it.
+    pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
+        self.shared.key(bytes)
+    }
+
+    /// Returns true if the shard of the key is locked.
+    pub fn covers(&self, key: &Key<'_>) -> bool {
+        self.position(key.shard()).is_some()
+    }
+
+    /// Returns the shards that are locked, in ascending order.
+    pub fn locked(&self) -> impl Iterator<Item = usize> {
+        self.shards.iter().map(Shard::id)
+    }
+
+    /// Returns true if every shard is locked.
+    pub fn covers_all(&self) -> bool {
+        self.shards.len() == self.shared.shards()
+    }
+
+    /// Locks one more shard, unless somebody else has it: whoever waited with shards locked could
+    /// wait forever. Returns true if it is locked. No savepoint may be held over this.
+    pub fn try_extend(&mut self, shard: usize) -> bool {
+        if self.position(shard).is_some() {
+            return true;
+        }
+        let locked = match FaultPoint::TryExtend.is_enabled() {
+            true => self.shared.heap().try_lock(shard),
+            false => Some(self.shared.heap().lock(shard)),
+        };
+        let Some(locked) = locked else { return false };
+        let at = match FaultPoint::ExtendInOrder.is_enabled() {
+            true => self.shards.partition_point(|other| other.id() < shard),
+            false => self.shards.len(),
+        };
+        self.shards.insert(at, locked);
+        if let Some(changes) = &mut self.changes {
+            changes.insert_shard(at);
+        }
+        self.forget();
+        true
+    }
+
+    #[inline]
+    fn position(&self, shard: usize) -> Option<usize> {
+        match self.shards.len() {
+            1 => (self.shards[0].id() == shard).then_some(0),
+            _ if self.covers_all() => Some(shard),
+            _ => self.shards.binary_search_by_key(&shard, Shard::id).ok(),
+        }
+    }
+
+    /// # Panics
+    /// As [`Txn::place_in`].
+    #[inline]
+    pub(crate) fn place(&self, db: Db, key: &Key<'_>) -> KeyLocation {
+        self.place_in(self.physical(db), key)
+    }
+
+    /// Returns where a key of a physical database belongs.
+    ///
+    /// # Panics
+    /// If the shard of the key is not locked: whoever opened the transaction declared other keys.
+    #[inline]
+    pub(crate) fn place_in(&self, db: u8, key: &Key<'_>) -> KeyLocation {
+        let Some(shard) = self.position(key.shard()) else {
+            panic!("the transaction does not hold shard {}", key.shard());
+        };
+        KeyLocation { shard, db }
+    }
+
+    /// Returns the map from logical databases to physical ones.
+    pub(crate) fn map(&self) -> u64 {
+        self.map
+    }
+
+    pub(crate) fn physical(&self, db: Db) -> u8 {
+        physical(self.map, db.number())
+    }
+
+    pub(crate) fn volatile(&self, shard: usize) -> &'k VolatileShard {
+        self.shared.volatile(self.shards[shard].id())
+    }
+
+    pub(crate) fn keys_index(&self, place: KeyLocation) -> Index {
+        Index::at(self.shards[place.shard].root(keys_root(place.db)))
+    }
+
+    pub(crate) fn expiry_index(&self, place: KeyLocation) -> Index {
+        Index::at(self.shards[place.shard].root(expiry_root(place.db)))
+    }
+
+    pub(crate) fn queue(&self, shard: usize) -> Queue {
+        Queue::at(self.shards[shard].root(QUEUE_ROOT))
+    }
+
+    pub(crate) fn counts(&self, place: KeyLocation) -> Counts {
+        let shard = &self.shards[place.shard];
+        Counts::decode(shard.word(shard.root(counts_root(place.db))))
+    }
+
+    pub(crate) fn set_counts(&mut self, place: KeyLocation, counts: Counts) {
+        let shard = &mut self.shards[place.shard];
+        let root = shard.root(counts_root(place.db));
+        shard.set(root, counts.encode());
+    }
+
+    /// Returns where the keys of a database are, of each locked shard.
+    pub(crate) fn places(&self, db: Db) -> impl Iterator<Item = KeyLocation> + use<> {
+        let db = self.physical(db);
+        (0..self.shards.len()).map(move |shard| KeyLocation { shard, db })
+    }
+
+    pub(crate) fn field_counts(&self, place: KeyLocation) -> FieldCounts {
+        let shard = &self.shards[place.shard];
+        FieldCounts::decode(shard.word(shard.root(fields_root(place.db))))
+    }
+
+    pub(crate) fn set_field_counts(&mut self, place: KeyLocation, counts: FieldCounts) {
+        if self.field_counts(place) != counts {
+            let shard = &mut self.shards[place.shard];
+            let root = shard.root(fields_root(place.db));
+            shard.set(root, counts.encode());
+        }
+    }
+}
