@@ -308,7 +308,7 @@ fn first_port(values: &Values) -> u16 {
     }
 }
 
-/// Returns true if a directive cannot be changed while data is loaded: it says from where.
+/// Returns true if a directive cannot be changed while data is loaded, since it says where from.
 fn waits_for_loading(name: &[u8]) -> bool {
     Row::find(name).is_some_and(|row| matches!(row.effect, Effect::SwitchLog | Effect::ChangeDir))
 }
