@@ -57,13 +57,19 @@ pub struct Options {
 }
 
 impl Options {
+    /// The name of the log's directory in Redis, unless set.
+    pub const DIRNAME: &str = "appendonlydir";
+
+    /// The beginning of the names of the log's files in Redis, unless set.
+    pub const FILENAME: &str = "appendonly.aof";
+
     /// Returns Redis's defaults for a log under `dir`.
     pub fn new(dir: impl Into<PathBuf>) -> Options {
         let start = Instant::now();
         Options {
             dir: dir.into(),
-            dirname: "appendonlydir".to_owned(),
-            filename: "appendonly.aof".to_owned(),
+            dirname: Options::DIRNAME.to_owned(),
+            filename: Options::FILENAME.to_owned(),
             fsync: Fsync::default(),
             load_truncated: true,
             timestamps: false,

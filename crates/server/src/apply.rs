@@ -143,7 +143,6 @@ fn attempt(effect: Effect, shared: &Arc<Shared>, after: &Values) -> Result<(), S
 /// Stores the values that an effect is about where they are used.
 fn store(effect: Effect, shared: &Shared, values: &Values) {
     let engine = &*shared.engine;
-    let admin = engine.admin();
     match effect {
         Effect::LoadLimits | Effect::LimitClientMemory | Effect::AllowClients => {
             shared.limits.load(values);
@@ -195,15 +194,9 @@ fn store(effect: Effect, shared: &Shared, values: &Values) {
         Effect::PublishEvents => {
             engine.set_events(EventClasses::parse(&values.notify_keyspace_events));
         }
-        Effect::SetCommandLogs => {
-            admin.slow_log.set_slower_than(values.slowlog_log_slower_than);
-            admin.slow_log.set_max_len(values.slowlog_max_len);
-            admin.large_requests.set_slower_than(values.commandlog_request_larger_than);
-            admin.large_requests.set_max_len(values.commandlog_large_request_max_len);
-            admin.large_replies.set_slower_than(values.commandlog_reply_larger_than);
-            admin.large_replies.set_max_len(values.commandlog_large_reply_max_len);
-        }
+        Effect::SetCommandLogs => set_command_logs(engine, values),
         Effect::SetLatency => {
+            let admin = engine.admin();
             admin.latency.set_threshold_ms(values.latency_monitor_threshold);
             admin.tracking.store(values.latency_tracking, Relaxed);
         }
@@ -218,6 +211,16 @@ fn store(effect: Effect, shared: &Shared, values: &Values) {
         | Effect::SetFsync
         | Effect::SetOomScore => {}
     }
+}
+
+fn set_command_logs(engine: &Engine, values: &Values) {
+    let admin = engine.admin();
+    admin.slow_log.set_slower_than(values.slowlog_log_slower_than);
+    admin.slow_log.set_max_len(values.slowlog_max_len);
+    admin.large_requests.set_slower_than(values.commandlog_request_larger_than);
+    admin.large_requests.set_max_len(values.commandlog_large_request_max_len);
+    admin.large_replies.set_slower_than(values.commandlog_reply_larger_than);
+    admin.large_replies.set_max_len(values.commandlog_large_reply_max_len);
 }
 
 fn store_settings(engine: &Engine, values: &Values) {

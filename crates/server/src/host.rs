@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use aof::Aof;
-use commands::Failure;
 use commands::admin::{DiskFacts, Facts, Host, PassDump, Persistence, SaveLocked, Wire};
+use commands::{Failure, LOADING_DATA};
 
 use crate::append_only::{self, AppendOnly};
 use crate::config::choice::{AppendFsync, Permission};
@@ -55,6 +55,10 @@ impl Host for Server {
     }
 
     fn config_set(&self, pairs: &[(&[u8], &[u8])], local: bool) -> Result<(), Failure> {
+        let loading = self.shared.engine.config().loading();
+        if loading && pairs.iter().any(|(name, _)| waits_for_loading(name)) {
+            return Err(LOADING_DATA.into());
+        }
         let protected = is_permitted(self.shared.config.values().enable_protected_configs, local);
         let change = |after: &Values, rows: &[&'static Row]| {
             let has = |effect| rows.iter().any(|row| row.effect == effect);
@@ -302,6 +306,11 @@ fn first_port(values: &Values) -> u16 {
         0 => values.tls_port,
         port => port,
     }
+}
+
+/// Returns true if a directive cannot be changed while data is loaded, since it says where from.
+fn waits_for_loading(name: &[u8]) -> bool {
+    Row::find(name).is_some_and(|row| matches!(row.effect, Effect::SwitchLog | Effect::ChangeDir))
 }
 
 /// Returns true if a client may do what such a directive restricts; `local`: it is on this machine.

@@ -1,7 +1,7 @@
 //! CONFIG. The directives themselves are the server's; without a server there are none.
 
 use engine::call::{Call, Run};
-use engine::failure::{Done, Failure, LOADING_DATA, SYNTAX};
+use engine::failure::{Done, Failure, SYNTAX};
 use engine::spec::*;
 
 use super::help;
@@ -84,8 +84,9 @@ const CONFIG_SET: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// Directives whose values are not shown, neither in the slow log nor to clients in MONITOR.
-const SECRET_DIRECTIVES: [&str; 5] =
+/// Directives whose values are not shown, neither in the slow log nor to clients in MONITOR. The
+/// server's table marks each of them as secret.
+pub const SECRET_DIRECTIVES: [&str; 5] =
     ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"];
 
 /// Hides the values of secret directives.
@@ -120,17 +121,9 @@ fn config_set(call: &mut Call<'_>) -> Done {
             "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
         )));
     };
-    if call.engine.config().loading() && pairs.iter().any(|(name, _)| waits_for_loading(name)) {
-        return Err(LOADING_DATA.into());
-    }
     host.config_set(&pairs, call.session.client.peer.local)?;
     call.out.ok();
     Ok(())
-}
-
-/// Returns true if a directive cannot be changed while data is loaded, since it says where from.
-fn waits_for_loading(name: &[u8]) -> bool {
-    ["appendonly", "dir"].iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
 }
 
 fn config_rewrite(call: &mut Call<'_>) -> Done {

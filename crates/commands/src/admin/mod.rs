@@ -25,6 +25,7 @@ mod server;
 mod slowlog;
 mod sync;
 
+pub use config::SECRET_DIRECTIVES;
 pub use engine::session::describe::describe;
 pub use metrics::metrics;
 

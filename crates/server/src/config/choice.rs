@@ -64,7 +64,7 @@ choices! {
         Process = "process",
     }
 
-    /// `emulate-media`: the medium that is played.
+    /// `emulate-media`: the medium that is emulated.
     EmulatedMedium {
         No = "no",
         Optane = "optane",

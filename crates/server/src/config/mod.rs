@@ -106,7 +106,7 @@ impl Config {
         for pattern in patterns {
             let pattern = pattern.to_ascii_lowercase();
             let is_glob = pattern.iter().any(|b| b"[*?".contains(b));
-            for (row, value) in values.pairs() {
+            for row in Row::all() {
                 for name in std::iter::once(row.name).chain(row.alias) {
                     let matches = if is_glob {
                         !row.hidden && resp::glob::matches(&pattern, name.as_bytes())
@@ -114,7 +114,7 @@ impl Config {
                         pattern == name.as_bytes()
                     };
                     if matches && !found.iter().any(|(known, _)| known == name) {
-                        found.push((name.to_owned(), value.clone()));
+                        found.push((name.to_owned(), row.text(&values)));
                     }
                 }
             }

@@ -7,6 +7,9 @@ use super::kind::{integer, memory};
 
 const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
+/// The sessions that are kept for `tls-session-cache-size 0`: OpenSSL's default, and Redis's.
+pub const USUAL_SESSIONS: usize = 20_480;
+
 /// Redis's save points.
 pub const SAVE_POINTS: &str = "3600 1 300 100 60 10000";
 

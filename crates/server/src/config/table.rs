@@ -20,7 +20,7 @@ use super::row::Change::{Fixed, Live, Pinned, Protected};
 use super::row::Effect::*;
 use super::row::Why::{Cluster, Design, Foreground, Later, Replication, Tls};
 use super::row::{Field, Row, put};
-use super::special::{OUTPUT_LIMITS, OutputLimit};
+use super::special::{OUTPUT_LIMITS, OutputLimit, USUAL_SESSIONS};
 use super::value::{Bytes, MemoryShare, Value, text};
 
 const ENGINE: Settings = Settings::DEFAULT;
@@ -60,7 +60,8 @@ directives! {
         journal: Bytes = text("") => ("journal", Text, Pinned);
         /// Bytes of a journal when it is made. Larger: fewer writes to the pool, a longer start
         /// after a crash. Raise it when writers wait for its space (`journal_full_waits`).
-        journal_size: u64 = 256 << 20 => ("journal-size", Memory(65536, 1 << 40), Pinned);
+        journal_size: u64 = pmem::DEFAULT_CAPACITY =>
+            ("journal-size", Memory(65536, 1 << 40), Pinned);
         /// With a journal: read the whole pool into huge pages before the first client is served,
         /// so that no first access waits for the disk. For pools that fit into memory and may start
         /// slowly.
@@ -183,7 +184,7 @@ directives! {
         /// Let clients resume a session, which saves most of a handshake.
         tls_session_caching: bool = true => ("tls-session-caching", Bool, Live).then(ConfigureTls);
         /// Sessions that are kept for that; 0 for 20480.
-        tls_session_cache_size: usize = 20 << 10 =>
+        tls_session_cache_size: usize = USUAL_SESSIONS =>
             ("tls-session-cache-size", Int(0, I32), Live).then(ConfigureTls);
         /// The certificate that is shown where this server is the client (MIGRATE); empty for
         /// `tls-cert-file`.
@@ -236,9 +237,10 @@ directives! {
         appendfsync: AppendFsync = AppendFsync::EverySec =>
             ("appendfsync", Enum(AppendFsync::NAMES), Live).then(SetFsync);
         /// How the names of the append-only file's parts begin.
-        appendfilename: Bytes = text("appendonly.aof") => ("appendfilename", FileNameSet, Fixed);
+        appendfilename: Bytes = text(aof::Options::FILENAME) =>
+            ("appendfilename", FileNameSet, Fixed);
         /// The directory of those parts, in `dir`.
-        appenddirname: Bytes = text("appendonlydir") => ("appenddirname", FileNameSet, Fixed);
+        appenddirname: Bytes = text(aof::Options::DIRNAME) => ("appenddirname", FileNameSet, Fixed);
         /// Percent by which the append-only file has grown since its last rewrite when it is
         /// rewritten; 0 for never.
         auto_aof_rewrite_percentage: u64 = 100 =>
@@ -707,6 +709,16 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_values_of_secret_directives_are_hidden_by_commands() {
+        let mut secret: Vec<&str> =
+            Row::all().filter(|row| row.secret).map(|row| row.name).collect();
+        let mut hidden = commands::admin::SECRET_DIRECTIVES;
+        secret.sort_unstable();
+        hidden.sort_unstable();
+        assert_eq!(secret, hidden);
     }
 
     #[test]

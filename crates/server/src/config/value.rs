@@ -111,9 +111,9 @@ impl Value for &'static str {
 /// A number of bytes, or a share of `maxmemory`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryShare {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// So many hundredths.
+    /// Hundredths of `maxmemory`.
     Percent(u64),
 }
 

@@ -25,6 +25,7 @@ use tokio_rustls::TlsAcceptor;
 use self::client::Client;
 use crate::config::Values;
 use crate::config::choice::{ClientCertificates, UserOfCertificate};
+use crate::config::special::USUAL_SESSIONS;
 
 /// How long a client may take for its handshake: it holds one of `maxclients` meanwhile.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
@@ -32,9 +33,6 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// The type of a TLS record that begins a handshake (RFC 8446, 5.1). A client that sends something
 /// else gets no reply, since it could not read an alert.
 const HANDSHAKE: u8 = 22;
-
-/// Sessions that are kept if `tls-session-cache-size` sets no limit: OpenSSL's default.
-const USUAL_SESSIONS: usize = 20_480;
 
 /// Why the directives are no valid configuration.
 #[derive(Debug, thiserror::Error)]
