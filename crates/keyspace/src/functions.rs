@@ -40,7 +40,7 @@ impl Txn<'_> {
     }
 
     /// Deletes the function libraries in the locked shards; returns how many there were. What they
-    /// occupied is freed by [`Keyspace::reclaim_step`].
+    /// occupied is freed by [`crate::Keyspace::reclaim_step`].
     pub fn flush_libraries(&mut self) -> Result<u64, Error> {
         self.forget();
         let places = (0..self.shards.len()).map(|shard| KeyLocation { shard, db: LIBRARIES });
