@@ -13,8 +13,11 @@ use std::path::Path;
 /// block has too much.
 const AROUND_A_VALUE: u64 = 128;
 
-/// Bytes of the files of a server without data: a pool and its journal.
-const EMPTY: u64 = 320 << 20;
+/// Bytes of a pool without data.
+const EMPTY_POOL: u64 = 64 << 20;
+
+/// Bytes of its journal, of which persistent memory has none.
+const JOURNAL: u64 = 256 << 20;
 
 /// Free bytes below which a disk counts as full.
 pub(super) const FULL: u64 = 16 << 20;
@@ -40,10 +43,11 @@ pub(super) fn check(
     let recovery =
         shape.recovery.iter().map(|bytes| (*bytes, format!("recovery of {}", amount(*bytes))));
     let Some((bytes, what)) = recovery.chain(jobs.iter().map(data)).max() else { return Ok(()) };
-    let needed = bytes.saturating_mul(2).saturating_add(EMPTY);
     let is_used =
         |ground: &&Ground| candidates.iter().any(|candidate| candidate.place == ground.path);
     for ground in grounds.iter().filter(is_used) {
+        let empty = EMPTY_POOL + if ground.id == "dax" { 0 } else { JOURNAL };
+        let needed = bytes.saturating_mul(2).saturating_add(empty);
         if let Some(free) = free(&ground.path).filter(|free| *free < needed) {
             return Err(format!(
                 "{} has {} free, and {} are needed for {what}: choose a smaller --recovery, fewer --keys, or another \
