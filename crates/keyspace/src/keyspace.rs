@@ -1,8 +1,7 @@
 //! The keyspace as its users hold it: where transactions begin.
 //!
 //! Shards are locked in ascending order, each once; that alone keeps transactions from waiting for
-//! each other in a circle. Work in the background, checks, repairs and snapshots come after this
-//! and begin their transactions here.
+//! each other in a circle. Work in the background, checks, repairs and snapshots come after this.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

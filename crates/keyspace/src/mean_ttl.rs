@@ -20,6 +20,7 @@ impl MeanTtl {
         };
         self.0.store(mean, Relaxed);
     }
+
     /// Returns the estimate.
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Relaxed)

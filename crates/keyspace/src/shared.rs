@@ -230,6 +230,7 @@ impl Shared {
         let settings = self.lfu.load(Relaxed);
         Lfu { log_factor: settings >> 1 & 0x7fff, decay_minutes: settings >> 16 }
     }
+
     /// Counts what was pending in a shard as freed: its queue is empty, and it is locked.
     pub(crate) fn count_freed(&self, shard: usize) {
         let counters = &self.volatile(shard).counters;

@@ -72,7 +72,7 @@ pub enum ServeError {
     System {
         /// What was attempted.
         what: String,
-        /// The operation.
+        /// What the system said.
         source: std::io::Error,
     },
 }
@@ -197,7 +197,10 @@ fn enter_folder(values: &mut Values) -> Result<Vec<(&'static str, &'static str)>
     }
     let here = std::env::current_dir().map_err(system("Can't tell the working directory"))?;
     use std::os::unix::ffi::OsStrExt;
-    values.dir = here.as_os_str().as_bytes().into();
+    // Below a folder that this user cannot search, relative paths work and absolute ones do not.
+    if here.canonicalize().is_ok() {
+        values.dir = here.as_os_str().as_bytes().into();
+    }
     Ok(notes)
 }
 

@@ -7,9 +7,9 @@
 //! What OBJECT ENCODING says follows from Redis's thresholds and is kept next to it: a set of three
 //! words says "hashtable" and is packed.
 //!
-//! What is done with a value of any type (freeing, moving, verifying, copying, measuring) is done
-//! here, by form, so that no other place tells collections apart. `docs/format/collections.md`
-//! describes the format.
+//! What is done with a whole value of any type (freeing, moving, verifying, copying, measuring) is
+//! done here, by form. Two other places tell the forms apart: `txn::expiry`, which counts fields,
+//! and `background::large`. `docs/format/collections.md` describes the format.
 
 mod copy;
 mod field_times;

@@ -1,4 +1,4 @@
-//! What is known of damage while the keyspace is in use, and finding out what lost bytes meant.
+//! Finding out what lost bytes meant, while the keyspace is in use.
 //!
 //! When the medium loses bytes, an access goes on with zeros in their place ([`pmem`]'s business),
 //! and the loss is *unresolved*: nothing commits, and whoever read meanwhile reads again.

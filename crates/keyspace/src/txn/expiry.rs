@@ -123,6 +123,7 @@ impl Txn<'_> {
         self.record_change(place.shard, db, key.bytes, Event::Expired);
         Ok(())
     }
+
     /// Returns true if an entry is a hash of which fields are to be deleted.
     pub(crate) fn has_expired_fields(&self, place: KeyLocation, at: Ptr) -> bool {
         let shard = &self.shards[place.shard];

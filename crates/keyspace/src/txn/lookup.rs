@@ -1,4 +1,4 @@
-//! Finding a key's entry, and what an entry says whatever its type.
+//! Finding a key's entry, and what an entry says.
 
 use heap::{Ptr, View};
 use structures::index::Slot;

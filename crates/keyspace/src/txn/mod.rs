@@ -11,8 +11,8 @@
 //! Here is what the operations on all types need: the locked shards, the lookup of a key
 //! (`lookup`), the staging of its entry (`write`, `expiry`), what is listed (`listed`), and the end
 //! (`savepoint`, `commit`). It knows entries and what they own by form alone. The operations
-//! are grouped by type in `strings`, `lists`, `members`, `sorted_sets` and `streams`, those that
-//! look at no value in `keys` and `databases`.
+//! are grouped by type in `strings`, `lists`, `members`, `sorted_sets` and `streams`, those on
+//! values of any type in `keys`, `elements` and `databases`.
 
 mod commit;
 mod expiry;

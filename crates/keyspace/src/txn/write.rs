@@ -189,6 +189,7 @@ impl Txn<'_> {
         }
         Ok(())
     }
+
     /// Deletes a key; returns false if there was none (or an expired one).
     pub fn delete(&mut self, db: Db, key: &Key<'_>) -> Result<bool, Error> {
         let place = self.place(db, key);
