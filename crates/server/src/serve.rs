@@ -196,10 +196,9 @@ fn enter_folder(values: &mut Values) -> Result<Vec<(&'static str, &'static str)>
         std::env::set_current_dir(&dir).map_err(system(format!("Can't chdir to '{dir}'")))?;
     }
     let here = std::env::current_dir().map_err(system("Can't tell the working directory"))?;
-    use std::os::unix::ffi::OsStrExt;
     // Below a folder that this user cannot search, relative paths work and absolute ones do not.
     if here.canonicalize().is_ok() {
-        values.dir = here.as_os_str().as_bytes().into();
+        values.dir = here.as_os_str().as_encoded_bytes().into();
     }
     Ok(notes)
 }
