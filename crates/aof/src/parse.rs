@@ -32,7 +32,7 @@ impl<'a> Command<'a> {
     }
 }
 
-/// What some bytes begin with.
+/// The beginning of some bytes: a command, an incomplete one, or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// A command of this many bytes; [`Parser::command`] has its words.

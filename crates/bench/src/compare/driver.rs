@@ -8,7 +8,7 @@ use crate::server::{Failure, Server, command};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// What the names of strings begin with.
+/// The beginning of the names of strings.
 const PREFIX: &str = "memtier-";
 
 /// A share of its cores above which a generator sets the rate.

@@ -45,7 +45,7 @@ pub(crate) struct Options {
     /// Sizes of data sets to recover, separated by commas: 100mb,1gb. `none` leaves recovery out.
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
     pub recovery: Option<Vec<u64>>,
-    /// What the data sets to recover consist of.
+    /// The form of the data sets to recover.
     #[arg(long, value_enum, default_value_t = Of::Strings)]
     pub recovery_of: Of,
     /// Bytes of each value or field of them.

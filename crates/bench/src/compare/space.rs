@@ -28,6 +28,11 @@ pub(super) fn free(path: &Path) -> Option<u64> {
     Some(stat.f_bavail * stat.f_frsize)
 }
 
+/// Bytes of the files of a server without data at a place.
+fn empty(ground: &Ground) -> u64 {
+    EMPTY_POOL + if ground.id == "dax" { 0 } else { JOURNAL }
+}
+
 /// Fails if a place has too little space for twice the largest data set: one server at a time
 /// writes to it, and what is written over may be there twice.
 pub(super) fn check(
@@ -46,8 +51,7 @@ pub(super) fn check(
     let is_used =
         |ground: &&Ground| candidates.iter().any(|candidate| candidate.place == ground.path);
     for ground in grounds.iter().filter(is_used) {
-        let empty = EMPTY_POOL + if ground.id == "dax" { 0 } else { JOURNAL };
-        let needed = bytes.saturating_mul(2).saturating_add(empty);
+        let needed = bytes.saturating_mul(2).saturating_add(empty(ground));
         if let Some(free) = free(&ground.path).filter(|free| *free < needed) {
             return Err(format!(
                 "{} has {} free, and {} are needed for {what}: choose a smaller --recovery, fewer --keys, or another \
@@ -59,4 +63,28 @@ pub(super) fn check(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::options::Options;
+    use crate::compare::systems::Catalogue;
+
+    #[test]
+    fn a_place_without_space_is_named_with_what_it_needs() {
+        let options = Options::for_tests();
+        let shape = Shape { recovery: vec![1 << 45], ..Shape::of(&options) };
+        let grounds = [Ground { id: "memory", path: "/dev/shm".into() }];
+        let catalogue = Catalogue::new(&options.programs, &options.variants, &grounds);
+        let error = check(&shape, &[], &catalogue.candidates, &grounds).expect_err("too little");
+        let needed = "are needed for recovery of 32 TiB";
+        assert!(error.starts_with("/dev/shm has ") && error.contains(needed), "{error}");
+    }
+
+    #[test]
+    fn persistent_memory_needs_no_journal() {
+        let bytes = |id| empty(&Ground { id, path: "/dev/shm".into() });
+        assert_eq!(bytes("memory") - bytes("dax"), JOURNAL);
+    }
 }

@@ -186,7 +186,7 @@ pub(super) enum Load {
     Script(&'static str),
 }
 
-/// What a server is filled with before the clock starts.
+/// The data that a server is filled with before the clock starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Data {
     Nothing,
@@ -288,7 +288,7 @@ pub(super) fn all(cores: &Cores, keys: Option<u64>) -> Vec<Job> {
     parts.into_iter().flatten().collect()
 }
 
-/// What all workloads have in common.
+/// The parts that all workloads have in common.
 struct Catalogue<'a> {
     cores: &'a Cores,
     keys: Option<u64>,

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Bytes at the head of a value: the key's number and the version.
 const HEAD: usize = 24;
 
-/// What a data set consists of.
+/// The form of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Of {
     /// A string for each key.
