@@ -114,6 +114,8 @@ fault_points! { 1:
     CountBeforeSync,
     /// An acknowledgement waits for a late sync.
     WaitForLateSync,
+    /// The use of a journal ends only once it is empty, whatever others have appended.
+    EndEmpty,
 }
 
 /// Returns true: no fault point can be disabled in this build.

@@ -6,7 +6,8 @@
 //! 1. A journal is begun: empty, with a new number. Synced.
 //! 2. The pool names it. This is written to the pool's file itself, and synced.
 //! 3. Only from then on do fences go to the journal.
-//! 4. At a clean close everything is applied, so that the journal is empty, and synced.
+//! 4. At a clean close everything is applied, so that the journal is empty, and synced. From the
+//!    moment that it is empty, fences go to the pool's file.
 //! 5. The pool no longer names a journal.
 //!
 //! So a journal that is not empty belongs to a pool that names it; any other combination of files
@@ -15,7 +16,7 @@
 use super::append::CopyLines;
 use super::batch::{BatchBuffer, BatchHeader, LineRange, ranges};
 use super::checkpoint::Checkpointer;
-use super::core::{Buffer, Count, Journal, locked};
+use super::core::{Buffer, Count, Journal, Progress, locked};
 use super::dirty_pages::DirtyPages;
 use super::error::JournalError;
 use super::layout::{BLOCK, DEFAULT_CAPACITY, RING_AT, at_once, capacity_for, longest_batch};
@@ -33,7 +34,7 @@ use std::cell::RefCell;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Release;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Bytes that are examined at once.
 const CHUNK: u64 = at_once(1 << 20, 4 * BLOCK);
@@ -192,17 +193,33 @@ impl Journal {
         Ok(recovery)
     }
 
-    /// Ends the use of the journal: applies everything; fences go to the pool's file again.
+    /// Ends the use of the journal: applies everything; fences go to the pool's file again. Other
+    /// threads may fence meanwhile: a value that is written without a shard's lock, for example.
     pub(crate) fn end(&self, copy: CopyLines<'_>) -> Result<(), JournalError> {
-        self.checkpoint(copy)?;
-        self.lower_limit()?;
-        let mut checkpointer = locked(&self.checkpointer);
-        let mut writer = locked(&self.writer);
-        let mut superblock = locked(&self.superblock);
+        loop {
+            self.checkpoint(copy)?;
+            let mut checkpointer = locked(&self.checkpointer);
+            self.refuse_held()?;
+            let mut writer = locked(&self.writer);
+            if !self.stop_appending() {
+                continue;
+            }
+            self.lower_limit()?;
+            (*checkpointer, *writer, *locked(&self.superblock)) = (None, None, None);
+            return Ok(());
+        }
+    }
+
+    /// Makes fences go to the pool's file, if the journal is empty; returns false if it is not.
+    fn stop_appending(&self) -> bool {
         let mut buffer = locked(&self.buffer);
-        (*checkpointer, *writer, *superblock) = (None, None, None);
-        *buffer = Buffer { end: buffer.end, ..Buffer::default() };
-        Ok(())
+        let Progress { head, tail, .. } = &self.progress;
+        let is_empty = buffer.batch.is_empty() && head.load(Acquire) == tail.load(Acquire);
+        if is_empty || !FaultPoint::EndEmpty.is_enabled() {
+            *buffer = Buffer { end: buffer.end, ..Buffer::default() };
+            return true;
+        }
+        false
     }
 
     fn prepare(

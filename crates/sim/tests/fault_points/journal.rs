@@ -163,6 +163,11 @@ fn a_sync_that_overlaps_others_counts_what_was_written_before_it() {
 }
 
 #[test]
+fn a_journal_is_empty_when_its_use_ends_though_others_fence_meanwhile() {
+    check_overlap(FaultPoint::EndEmpty);
+}
+
+#[test]
 fn acknowledgements_wait_for_a_sync_that_is_late() {
     check_history(FaultPoint::WaitForLateSync, || {
         let lost = lose(SYNCS_SLOWLY, SyncPolicy::EverySecond, Background::Two, 0);

@@ -7,7 +7,7 @@
 
 use super::model::{Contents, Counts};
 use super::pool;
-use super::threads::{Done, Plan, Required, run};
+use super::threads::{Close, Done, Plan, Required, run};
 use pmem::{Region, SyncPolicy};
 use sim::{Counted, FileCall, FileEvent, FilesState, Named, SimulatedClock, SimulatedFiles};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -100,7 +100,9 @@ impl Explorer {
             3 => POLICIES.to_vec(),
             one => vec![POLICIES[one]],
         };
-        let [grows, closes, copies] = [0; 3].map(|_| self.rng.usize(..3) == 0);
+        let [grows, copies] = [0; 2].map(|_| self.rng.usize(..3) == 0);
+        let closes = [None, None, Some(Close::Meanwhile), Some(Close::After)];
+        let closes = closes[self.rng.usize(..closes.len())];
         Plan { seed: self.rng.u64(..), fences, policies, grows, closes, copies }
     }
 

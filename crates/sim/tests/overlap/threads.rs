@@ -23,10 +23,19 @@ pub(crate) struct Plan {
     pub(crate) policies: Vec<SyncPolicy>,
     /// The pool grows in the middle.
     pub(crate) grows: bool,
-    /// The journal's use ends.
-    pub(crate) closes: bool,
+    /// When the journal's use ends, if it does.
+    pub(crate) closes: Option<Close>,
     /// Somebody copies the files at some moments.
     pub(crate) copies: bool,
+}
+
+/// When the use of a journal ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Close {
+    /// While the threads run: later fences go to the pool's file.
+    Meanwhile,
+    /// After all threads.
+    After,
 }
 
 /// An acknowledgement that this many fences of a writer are there.
@@ -101,15 +110,19 @@ pub(crate) fn run(
             on.writing.fetch_sub(1, Relaxed);
         }));
     }
-    let [mut a, mut b, mut c, mut d] = [rng.fork(), rng.fork(), rng.fork(), rng.fork()];
+    let [mut a, mut b, mut c, mut d, mut e] = std::array::from_fn(|_| rng.fork());
     bodies.push(Box::new(move || on.sync(&mut a)));
     bodies.push(Box::new(move || on.apply(&mut b)));
     bodies.push(Box::new(move || on.read(&mut c)));
     if plan.copies {
         bodies.push(Box::new(move || on.copy(&mut d)));
     }
+    if plan.closes == Some(Close::Meanwhile) {
+        bodies.push(Box::new(move || on.close(&mut e)));
+    }
     run_scheduled(plan.seed, bodies);
-    if plan.closes && region.journal_failure().is_none() && close(region).is_ok() {
+    let closes = plan.closes == Some(Close::After);
+    if closes && region.journal_failure().is_none() && close(region).is_ok() {
         let counts = std::array::from_fn(|writer| on.done().history.ended(writer).0);
         on.acknowledge_all(counts);
     }
@@ -223,6 +236,16 @@ impl Threads<'_> {
                 return;
             }
         }
+    }
+
+    /// Ends the use of the journal at some moment. A copy that is being made prevents it.
+    fn close(&self, rng: &mut fastrand::Rng) {
+        for _ in 0..rng.usize(..20) {
+            if !self.goes_on(rng) {
+                break;
+            }
+        }
+        let _ = close(self.region);
     }
 
     /// Queries what is durable, or waits until everything that it can see is durable.

@@ -249,6 +249,8 @@ impl Load {
         // The fewest keys in which a state differs, and the number of steps to that state.
         let mut nearest: Option<(Vec<String>, usize)> = None;
         let (mut reached, sent) = (vec![known.state.clone()], known.open.len());
+        let steps: Vec<String> =
+            known.open.iter().map(|step| shorten(&format!("{step:?}"))).collect();
         loop {
             let done = sent - known.open.len();
             for state in &reached {
@@ -267,8 +269,10 @@ impl Load {
                 let (differ, done) = nearest.unwrap_or_default();
                 return Err(Violation(format!(
                     "client {number}: no prefix of what was sent; nearest is that of {done} of \
-                     {sent} steps after the last acknowledged one, in which {}",
-                    differ.join(", ")
+                     {sent} steps after the last acknowledged one, in which {}; the steps were \
+                     {}",
+                    differ.join(", "),
+                    steps.join(", ")
                 )));
             };
             let refusals = self.habits.refusals;
