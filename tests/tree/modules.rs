@@ -226,8 +226,8 @@ const COMMANDS: &[&str] = &[
     "replay",
 ];
 
-/// The circle is a thread that serves: it starts connections and periodic work, which have the
-/// thread's state, and a connection and the loop over its batch call each other.
+/// First what connections are made of, then the state that all threads share, the worker, its
+/// periodic work and its connections, and last the threads and what starts them.
 const SERVER: &[&str] = &[
     "text",
     "config",
@@ -270,7 +270,10 @@ const SERVER: &[&str] = &[
     "listen",
     "metrics",
     "apply",
-    "batch connection housekeeping worker",
+    "worker",
+    "housekeeping",
+    "connection",
+    "workers",
     "jobs",
     "scrub",
     "cli",

@@ -16,6 +16,7 @@
 //! - a batch is bounded, and so are reads and writes before others have their turn: a connection
 //!   with more to do goes to the end of the queue, so that none starves another.
 
+mod batch;
 mod dump;
 mod memory;
 
@@ -29,7 +30,7 @@ use std::time::Duration;
 use commands::{Client, Next, Peer, Session};
 use resp::Parser;
 
-use crate::batch::{self, Step};
+use self::batch::Step;
 use crate::discard::discard;
 use crate::input::Input;
 use crate::meter::add;
@@ -52,19 +53,19 @@ const UNAUTHENTICATED: u64 = 1024;
 
 /// A connection that is being served.
 pub(crate) struct Connection {
-    pub(crate) stream: Stream,
-    pub(crate) worker: Arc<Worker>,
-    pub(crate) session: Session,
+    stream: Stream,
+    worker: Arc<Worker>,
+    session: Session,
     client: Arc<Client>,
-    pub(crate) parser: Parser,
-    pub(crate) input: Input,
+    parser: Parser,
+    input: Input,
     /// Bytes that the arriving command still needs, if that is known.
-    pub(crate) missing: usize,
-    pub(crate) output: Output,
+    missing: usize,
+    output: Output,
     /// The command of the batch to go on with; a pause of clients stops a batch in the middle.
-    pub(crate) next: Option<usize>,
+    next: Option<usize>,
     /// The offset up to which the log must be settled before `output` may leave.
-    pub(crate) log_end: u64,
+    log_end: u64,
     /// Since when the replies exceed their soft limit, unix ms.
     soft_since: Option<u64>,
     waker: Option<Waker>,

@@ -1,7 +1,7 @@
 //! The server: sockets, configuration and the life of the process around the command engine.
 //!
 //! `serve` is the whole of it. The main thread accepts connections and hands each to a worker
-//! (`worker`), where one task reads, executes and writes (`connection`, `batch`). If there is a
+//! (`workers`), where one task reads, executes and writes (`connection`). If there is a
 //! command log, replies wait at their worker's `commit_barrier` until it is settled. Administrative
 //! commands reach the server through `host`.
 //!
@@ -11,7 +11,6 @@
 
 mod append_only;
 mod apply;
-mod batch;
 pub mod chunks;
 pub mod cli;
 mod client_memory;
@@ -66,6 +65,7 @@ mod users;
 #[cfg(test)]
 mod waits;
 mod worker;
+mod workers;
 
 pub use listen::ListenError;
 pub use other_stores::OtherStores;

@@ -32,7 +32,7 @@ use crate::store::{self, Store, StoreError};
 use crate::supervisor::Supervisor;
 use crate::tls::{self, Tls, TlsError};
 use crate::users::{self, UsersError};
-use crate::worker::Workers;
+use crate::workers::Workers;
 use crate::{
     apply, housekeeping, jobs, machine, metrics, other_stores, pid_file, pool_file, scrub,
 };

@@ -13,7 +13,7 @@ use commands::Next;
 use resp::{Limits, ProtocolError};
 use smallvec::SmallVec;
 
-use crate::connection::Connection;
+use super::Connection;
 use crate::shutdown::Request;
 
 /// Maximum of commands in a batch.
@@ -27,7 +27,7 @@ const UNAUTHENTICATED_INPUT: u64 = 1 << 20;
 type Words<'a> = SmallVec<[&'a [u8]; 256]>;
 
 /// What the connection does after a batch.
-pub(crate) enum Step {
+pub(super) enum Step {
     /// All input was used: wait for more.
     Done,
     /// There is more to do.
@@ -50,7 +50,7 @@ pub(crate) enum Step {
 }
 
 /// Parses and executes the next batch of the connection.
-pub(crate) fn run(connection: &mut Connection) -> Step {
+pub(super) fn run(connection: &mut Connection) -> Step {
     let mut wrong = None;
     if connection.next.is_none() {
         match parse(connection) {
@@ -132,7 +132,7 @@ fn wait_for_more(connection: &mut Connection) -> Step {
 }
 
 /// Returns true if the client has not sent more ahead than it may.
-pub(crate) fn is_within_limit(connection: &Connection) -> bool {
+pub(super) fn is_within_limit(connection: &Connection) -> bool {
     let engine = &connection.worker.shared.engine;
     let mut limit = connection.worker.shared.limits.query_buffer.load(Relaxed);
     if connection.input.len() as u64 > UNAUTHENTICATED_INPUT
