@@ -1,13 +1,9 @@
 //! How to start a server: the program, its arguments, and the medium of its scratch directory.
 
-use crate::{Ended, Server, perdura_server, server};
+use crate::{Ended, Server, free_port, perdura_server, server};
 use std::ffi::OsString;
-use std::net::TcpListener;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -197,20 +193,5 @@ impl Launch {
         ]);
         command.arg(folder).args(&self.arguments);
         command
-    }
-}
-
-/// Returns a free port below those that the kernel gives to outgoing connections, so that it is
-/// still free for a restart. No port is returned twice until all have been.
-pub fn free_port() -> u16 {
-    const PORTS: Range<u16> = 20_000..32_000;
-    static FIRST: LazyLock<u16> = LazyLock::new(|| fastrand::u16(..PORTS.len() as u16));
-    static GIVEN: AtomicU16 = AtomicU16::new(0);
-    loop {
-        let number = FIRST.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
-        let port = PORTS.start + number % PORTS.len() as u16;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
     }
 }

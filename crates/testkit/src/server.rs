@@ -4,8 +4,7 @@
 //! [`Server::terminate`] the directory stays, and [`Server::start_again`] starts the server in it
 //! again, on the same port.
 
-use crate::Client;
-use crate::launch::{Launch, free_port};
+use crate::{Client, Launch, free_port};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
