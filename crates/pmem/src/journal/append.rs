@@ -15,6 +15,8 @@ use super::core::{Buffer, Count, Journal, locked};
 use super::error::JournalError;
 use super::layout::BLOCK;
 use crate::fault_points::FaultPoint;
+use crate::lines::LINE;
+use std::collections::HashMap;
 use std::mem;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -29,12 +31,26 @@ impl Journal {
         ranges: &mut dyn Iterator<Item = LineRange>,
         copy: CopyLines<'_>,
     ) -> Result<(), JournalError> {
+        if FaultPoint::CopyUnderLock.is_enabled() {
+            return self.append_ranges(ranges, copy);
+        }
+        let ranges: Vec<LineRange> = ranges.collect();
+        let lines = copy_early(&ranges, copy);
+        let copy = |range: LineRange, out: &mut Vec<u8>| {
+            (range.first..range.first + range.lines).for_each(|line| out.extend(lines[&line]));
+            true
+        };
+        self.append_ranges(&mut ranges.into_iter(), &copy)
+    }
+
+    fn append_ranges(
+        &self,
+        ranges: &mut dyn Iterator<Item = LineRange>,
+        copy: CopyLines<'_>,
+    ) -> Result<(), JournalError> {
         let Some(first) = ranges.next() else { return Ok(()) };
         self.check()?;
         let (mut rest, mut has_waited) = (Some(first), false);
-        if !FaultPoint::CopyUnderLock.is_enabled() {
-            return self.append_early(first, ranges, copy);
-        }
         loop {
             let mut buffer = locked(&self.buffer);
             if buffer.longest == 0 {
@@ -89,43 +105,6 @@ impl Journal {
         Ok(())
     }
 
-    /// Appends lines as they were before the buffer was locked: a mistake that a test simulates.
-    #[cold]
-    fn append_early(
-        &self,
-        first: LineRange,
-        ranges: &mut dyn Iterator<Item = LineRange>,
-        copy: CopyLines<'_>,
-    ) -> Result<(), JournalError> {
-        for mut range in std::iter::once(first).chain(ranges) {
-            while let Some(cut) = range.cut(2048) {
-                let mut bytes = Vec::new();
-                copy(cut, &mut bytes);
-                let early = |_: LineRange, out: &mut Vec<u8>| {
-                    out.extend_from_slice(&bytes);
-                    true
-                };
-                let mut buffer = locked(&self.buffer);
-                if buffer.longest == 0 {
-                    self.write_through(&mut std::iter::once(cut), &early)?;
-                    continue;
-                }
-                while self.longest_now(&buffer) < buffer.batch.len() + bytes.len() + 64 {
-                    let is_empty = buffer.batch.is_empty();
-                    drop(buffer);
-                    match is_empty {
-                        true => self.free_ring(copy)?,
-                        false => self.write_buffer()?,
-                    }
-                    buffer = locked(&self.buffer);
-                }
-                buffer.push(cut, &early);
-                self.progress.appended.store(buffer.end, Release);
-            }
-        }
-        Ok(())
-    }
-
     /// Writes lines to the pool's file and syncs it: used before and after the journal is in use.
     fn write_through(
         &self,
@@ -140,6 +119,18 @@ impl Journal {
         }
         self.sync_pool()
     }
+}
+
+/// Copies lines, by number, before the buffer is locked: a mistake that a test simulates.
+#[cold]
+fn copy_early(ranges: &[LineRange], copy: CopyLines<'_>) -> HashMap<u64, [u8; LINE as usize]> {
+    let lines = ranges.iter().flat_map(|range| range.first..range.first + range.lines);
+    let copied = lines.map(|first| {
+        let mut bytes = Vec::new();
+        copy(LineRange { first, lines: 1 }, &mut bytes);
+        (first, bytes.first_chunk().copied().unwrap_or([0; LINE as usize]))
+    });
+    copied.collect()
 }
 
 impl Buffer {

@@ -191,10 +191,11 @@ impl Journal {
         runs: &mut Vec<LineRange>,
         copy: CopyLines<'_>,
     ) -> Result<Option<u64>, JournalError> {
-        if !FaultPoint::TakeBeforeCopy.is_enabled() {
-            return Ok(self.copy_early(from, copies, runs, copy));
-        }
-        let next = locked(&self.buffer).dirty.take(from, GROUP, runs);
+        let takes_first = FaultPoint::TakeBeforeCopy.is_enabled();
+        let next = match takes_first {
+            true => locked(&self.buffer).dirty.take(from, GROUP, runs),
+            false => locked(&self.buffer).dirty.clone().take(from, GROUP, runs),
+        };
         for run in runs {
             pause();
             if !copy(*run, copies) {
@@ -203,25 +204,10 @@ impl Journal {
                 return Err(self.fail("read the pool's pages", cause));
             }
         }
-        Ok(next)
-    }
-
-    /// Copies pages, and takes the marks afterwards: a mistake that a test simulates.
-    #[cold]
-    fn copy_early(
-        &self,
-        from: u64,
-        copies: &mut Vec<u8>,
-        runs: &mut Vec<LineRange>,
-        copy: CopyLines<'_>,
-    ) -> Option<u64> {
-        let mut seen = locked(&self.buffer).dirty.clone();
-        let next = seen.take(from, GROUP, runs);
-        for run in runs {
-            copy(*run, copies);
+        if !takes_first {
+            locked(&self.buffer).dirty.take(from, GROUP, &mut Vec::new());
         }
-        locked(&self.buffer).dirty.take(from, GROUP, &mut Vec::new());
-        next
+        Ok(next)
     }
 
     /// Syncs the file, which has all pages, and moves the tail to the cut.
