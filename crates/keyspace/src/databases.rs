@@ -14,7 +14,7 @@ use crate::txn::{Entry, KeyLocation};
 use crate::watch::After;
 use crate::{Db, Error, Event, Txn, entry, verify};
 
-/// How many expired keys a random pick may meet before any other key is accepted.
+/// How many expired keys a random pick may meet before it takes the first live key.
 const RANDOM_TRIES: usize = 100;
 /// How many entries a step of a walk over everything visits.
 const WALK: usize = 64;
@@ -87,8 +87,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Returns true if a walk over all keys shows this one: it has not expired, and its name is not
-    /// lost.
+    /// Returns true if a walk over all keys shows this one: it has not expired and, if it is marked
+    /// as damaged, its name is known.
     pub(crate) fn shows(&self, place: KeyLocation, at: Ptr) -> bool {
         let shard = &self.shards[place.shard];
         let named = || {
@@ -98,7 +98,7 @@ impl Txn<'_> {
         self.live(place, at) && (Kind::decode(shard.word(at)).is_some() || named())
     }
 
-    /// Visits every key that has not expired.
+    /// Visits every key that has not expired, except damaged keys whose name is lost.
     pub fn for_each(&self, db: Db, visit: &mut dyn FnMut(&[u8], &Entry)) {
         for place in self.places(db) {
             let mut cursor = 0;
@@ -112,8 +112,8 @@ impl Txn<'_> {
     }
 
     /// Visits about `count` keys from `cursor` on; returns the next cursor, 0 at the end. The shard
-    /// of the cursor ([`crate::Keyspace::scan_shard`]) must be locked. A cursor that no scan
-    /// returned ends the scan.
+    /// of the cursor ([`crate::Keyspace::scan_shard`]) must be locked. A cursor of any other shard,
+    /// which no scan returned, ends the scan.
     pub fn scan(
         &self,
         db: Db,
@@ -150,8 +150,8 @@ impl Txn<'_> {
         })
     }
 
-    /// Empties the database in the locked shards; returns the number of keys deleted. What they
-    /// held is freed by [`crate::Keyspace::reclaim_step`].
+    /// Empties the database in the locked shards; returns the number of keys deleted.
+    /// [`crate::Keyspace::reclaim_step`] frees their blocks later.
     pub fn flush(&mut self, db: Db) -> Result<u64, Error> {
         self.forget();
         let mut keys = 0;

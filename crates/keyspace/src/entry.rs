@@ -1,8 +1,8 @@
 //! The block of one key: reading, creating and freeing it.
 //!
 //! The index of keys of an entry's database leads to the entry, and so does the index of expiry
-//! times if the entry's expiry word is not 0. The entry owns what hangs from it: the blob of a
-//! large string, a collection, the blob of a very long key. Bytes of a published entry never
+//! times if the entry's expiry word is not 0. The entry owns all blocks to which it leads: the blob
+//! of a large string, a collection, the blob of a very long key. Bytes of a published entry never
 //! change, except the value word, the expiry word and the cell, which change through the log.
 
 use std::borrow::Cow;
@@ -102,7 +102,7 @@ pub(crate) fn key<V: View>(view: &V, entry: Ptr) -> Cow<'_, [u8]> {
         None => Cow::Borrowed(view.bytes(word_at(entry, HEADER), key_len(view, entry))),
         Some(blob) => {
             let mut bytes = Vec::with_capacity(key_len(view, entry));
-            // What cannot be read is missing: the length and the checksum reveal it.
+            // Unreadable bytes are left out: the length and the checksum reveal it.
             blob.read(view, 0..u64::MAX, |piece| bytes.extend_from_slice(piece)).ok();
             Cow::Owned(bytes)
         }
@@ -242,7 +242,7 @@ pub(crate) fn size<V: View>(view: &V, entry: Ptr) -> usize {
     }
 }
 
-/// Visits the blocks that hang from an entry.
+/// Visits the blocks that an entry owns.
 pub(crate) fn owned<V: View>(view: &V, entry: Ptr, mut visit: impl FnMut(Ptr)) {
     match kind(view, entry) {
         Kind::Inline { .. } | Kind::Int => {}

@@ -24,8 +24,8 @@ impl Keyspace {
         self.expire_in(self.begin_one(shard, now), budget)
     }
 
-    /// Like [`Keyspace::expire_step`], unless the shard is locked: for a caller with other work to
-    /// do.
+    /// Like [`Keyspace::expire_step`], but returns `None` if the shard is locked: for a caller with
+    /// other work to do.
     pub fn try_expire_step(
         &self,
         shard: usize,

@@ -5,8 +5,8 @@
 //! when whole spans are free. So a shard plans which of its spans to empty, such that their blocks
 //! fit into the others ([`heap::Shard::plan_evacuation`]). After its plan the shard rests until
 //! enough bytes are new: others freed them since it was planned, or they were found in spans that a
-//! restart had left unknown. For a writer that needs the space, little is enough. For work ahead of
-//! need it takes a share of the shard, which grows while such plans gain little.
+//! restart had left unknown. A writer that needs the space requires only a few new bytes. Work
+//! ahead of need requires a share of the shard, which grows while such plans gain little.
 //!
 //! First, the blocks of those spans are treated as entries: a block is an entry if its key leads
 //! back to it through the index, and is moved. So the first spans are free after a few steps,
@@ -34,7 +34,8 @@ use crate::{CommitError, Keyspace, entry};
 const BLOCKS: usize = 64;
 /// The size of a span in bytes.
 const SPAN: u64 = heap::MAX_BLOCK as u64;
-/// The minimum number of bytes that must be new in a shard since its last plan for another plan.
+/// The minimum number of bytes that must be new in a shard since its last plan before it is planned
+/// again.
 const WORTH: u64 = 128 << 10;
 /// The minimum share of a shard's bytes that must be new for another plan ahead of need: a 64th. It
 /// grows up to an eighth while such plans gain little.
@@ -69,7 +70,7 @@ struct Rest {
     ahead: u64,
 }
 
-/// Where a compaction continues.
+/// The state of a compaction between two steps.
 #[derive(Debug, Default)]
 pub struct Compaction {
     shard: usize,
@@ -91,7 +92,7 @@ pub struct Compaction {
     found_locked: u32,
     /// Whether one of the shards that gained nothing was left because it was locked.
     left_any: bool,
-    /// Shards that were left locked: a plan of theirs is ended at the next visit.
+    /// Shards that were left because they were locked; their plans are ended at the next visit.
     left: BTreeSet<usize>,
     /// Blocks moved.
     pub moved: u64,
@@ -179,7 +180,8 @@ impl Keyspace {
         self.compact_steps(at, steps, (enough, false))
     }
 
-    /// Takes up to `steps` steps before space is needed: shards in which that gains little rest.
+    /// Takes up to `steps` steps before space is needed. Shards in which compaction gains little
+    /// rest.
     pub fn compact_ahead(&self, at: &Mutex<Compaction>, steps: usize) -> Compacted {
         self.compact_steps(at, steps, (usize::MAX, true))
     }
@@ -376,7 +378,8 @@ impl Keyspace {
     }
 }
 
-/// Lets other threads run, but does not wait: the shard's holder is done soon, or takes long.
+/// Handles a locked shard without waiting: its holder is done soon, and a later step succeeds, or
+/// takes long, and the shard is left.
 fn found_locked(at: &mut Compaction, shards: usize) -> Compacted {
     std::thread::yield_now();
     at.found_locked += 1;

@@ -25,11 +25,11 @@ const INDEXES: usize = 2 * DATABASES;
 /// The index of the function libraries, which follows those.
 const LIBRARIES_INDEX: u8 = keys_root(LIBRARIES) as u8;
 
-/// Where the defragmentation of a shard continues.
+/// The position of a defragmentation within a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Defragmentation {
-    /// The root word of the index: first those of all keys, then those of expiry times, then that
-    /// of the function libraries.
+    /// The number of the index's root word: first those of all keys, then those of expiry times,
+    /// then that of the function libraries.
     index: u8,
     cursor: u64,
     within: Option<Within>,
@@ -169,7 +169,7 @@ impl Keyspace {
         old: Ptr,
     ) -> Result<Option<Ptr>, Full> {
         if Kind::decode(shard.word(old)).is_none() {
-            // Damaged: of some such entries, only the place is known.
+            // Damaged entries stay: of some of them, only the place is known.
             return Ok(None);
         }
         let cell = entry::cell(shard, old);
@@ -194,7 +194,8 @@ impl Keyspace {
         let mut bytes: Vec<u8> = (0..size.div_ceil(8) as u64)
             .flat_map(|word| shard.word(old.add(8 * word)).to_le_bytes())
             .collect();
-        // Without the space after the entry, the next append would falsify what is published here.
+        // Only the bytes in use are published: the next append writes the space after them, which
+        // would falsify what is published here.
         if FaultPoint::MoveWithoutSpace.is_enabled() {
             bytes.truncate(size);
         }

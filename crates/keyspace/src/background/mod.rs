@@ -1,9 +1,9 @@
 //! Background work in steps, each of which looks at a bounded number of items under one shard's
 //! lock.
 //!
-//! The server calls them between other work; nothing here starts a thread or waits. How long a step
-//! held its lock is measured as CPU time of its thread, so that a busy machine does not look like a
-//! long step.
+//! The server calls them between other work; nothing here starts a thread or waits. The time for
+//! which a step holds its lock is measured as CPU time of its thread, so that a busy machine does
+//! not look like a long step.
 
 mod compact;
 mod defragment;
@@ -28,7 +28,7 @@ use crate::{CommitError, Keyspace, Progress, Txn, entry};
 
 /// How many blocks a step frees for a caller that waits for space.
 const BLOCKS: usize = 256;
-/// If a call returns at least this many held blocks, it does nothing else. The threshold is above 1
+/// A step that returns at least this many held blocks does nothing else. The threshold is above 1
 /// because some blocks are always held while readers come and go.
 const MANY_HELD: usize = 256;
 
@@ -134,8 +134,8 @@ impl Keyspace {
 
     /// Takes a bounded step of the following work; returns true if there is more to do: it returns
     /// blocks that a snapshot held, carries out a purge that was requested, or gives back space
-    /// that was not needed for a while ([`heap::Heap::rest`]). If deletes left something in a shard
-    /// that is locked, the purge waits for a later call.
+    /// that was not needed for a while ([`heap::Heap::rest`]). If the next shard of a purge is
+    /// locked, the purge waits for a later call.
     pub fn give_back_step(&self) -> bool {
         if self.heap().return_held_step() >= MANY_HELD {
             return true;

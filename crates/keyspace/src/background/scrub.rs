@@ -1,9 +1,9 @@
-//! Looking for damage before a client meets it: all keys of a shard, in bounded steps.
+//! Searching for damage before clients meet it: all keys of a shard, in bounded steps.
 //!
 //! A step verifies some entries under the shard's lock, in the order of a scan. The chunks of large
 //! values are verified after the lock was released. They are pinned, so their bytes do not change.
-//! What is found to be damaged is marked, as after a media error, so that clients get an error; an
-//! index that does not lead to its own entries is rebuilt.
+//! Keys that are found to be damaged are marked, as after a media error, so that clients get an
+//! error; an index that does not lead to its own entries is rebuilt.
 
 use heap::{Pin, Ptr, Shard};
 use structures::index::{Index, Near, WalkItem};
@@ -19,7 +19,7 @@ const AT_ONCE: usize = 16;
 /// About how many entries a step verifies while it holds the lock.
 const ENTRIES: usize = 128;
 
-/// Where the scrub of a shard continues, and what it has verified since it began with the shard.
+/// The position of a scrub within a shard, and its totals since it began with the shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrub {
     db: u8,
@@ -41,21 +41,21 @@ struct Chunk {
     crc: u32,
 }
 
-/// What is left to do after the lock was released.
+/// The work that is left after the lock was released.
 #[derive(Default)]
 struct Rest {
     chunks: Vec<Chunk>,
     pin: Option<Pin>,
     /// The damaged entries.
     damaged: Vec<Ptr>,
-    /// Whether the index is damaged: a segment is, or a slot leads to an entry that belongs
-    /// elsewhere.
+    /// Whether the index is damaged: one of its segments is, or a slot leads to an entry that
+    /// belongs elsewhere.
     misled: bool,
 }
 
 impl Keyspace {
-    /// Verifies some keys of the shard. Returns the new position and whether there is more; the
-    /// last one has the totals of the shard.
+    /// Verifies some keys of the shard, and marks those that are damaged. Returns the new position
+    /// and whether there is more; the last position has the totals of the shard.
     pub fn scrub_step(&self, shard: usize, from: Scrub) -> Result<(Scrub, bool), CommitError> {
         if from.keys == 0 && self.has_media_errors() {
             self.resolver().sweep_unidentified(shard);

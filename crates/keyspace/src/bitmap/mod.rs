@@ -67,12 +67,12 @@ impl Str<'_> {
     }
 }
 
-/// What has to be done to a string before its bits are written.
+/// The preparation that a string needs before its bits are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
     Nothing,
-    /// It must no longer be encoded as an integer, or as a string that was set as a whole; its
-    /// value stays.
+    /// Its encoding, that of an integer or of a string that was set as a whole, must become
+    /// [`Encoding::Raw`]; its value stays.
     Form,
     /// It must grow, or be created.
     Growth,

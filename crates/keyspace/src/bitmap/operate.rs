@@ -11,7 +11,7 @@ pub enum BitOperation {
     Or,
     /// Bits that are set in an odd number of them.
     Xor,
-    /// Bits that are clear in the first one; there must be no others.
+    /// Bits that are clear in the first one, which must be the only one.
     Not,
     /// Bits that are set in the first one and in none of the others.
     Difference,
@@ -25,8 +25,8 @@ pub enum BitOperation {
 
 impl Txn<'_> {
     /// Stores the result of an operation on the strings at `sources` in the key `target`. Returns
-    /// the result's length in bytes, and whether anything was written. If the result is empty, the
-    /// key is deleted.
+    /// the result's length in bytes, and whether the key was written or deleted: an empty result
+    /// deletes it.
     pub fn combine_bits(
         &mut self,
         db: Db,
@@ -109,8 +109,8 @@ fn remove(from: &mut [u8], bits: &[u8]) {
     from.iter_mut().zip(bits).for_each(|(to, with)| *to &= !with);
 }
 
-/// Adds the bits of `b` to `a`, the bits set in any string so far, and adds to `several` those that
-/// were set before.
+/// Adds the bits of `b` to `a`, the bits that are set in any string so far, and to `several` those
+/// that were set in both.
 fn add_once(a: Vec<u8>, b: Vec<u8>, several: &mut Vec<u8>) -> Vec<u8> {
     let (mut long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
     if let Some(more) = short.len().checked_sub(several.len()) {

@@ -1,5 +1,5 @@
-//! Rebuilding bitmaps from what is reachable: a block is in use if an entry, an index or the free
-//! queue leads to it.
+//! Rebuilding bitmaps from the blocks that are reachable: a block is in use if an entry, an index
+//! or the free queue leads to it.
 //!
 //! While a shard is walked, all blocks of its spans count as allocated, so that the walk continues
 //! through those whose bits were lost. Ordinary transactions set the bits of the blocks that it
@@ -7,7 +7,7 @@
 //! follows. Nothing is reserved in the shard before its bits have been restored.
 //!
 //! This relies on the indexes: if an index of the same shard is damaged too, entries in use would
-//! look free. Then nothing more is changed.
+//! look free. In that case the repair changes nothing more.
 
 use std::collections::{BTreeMap, BTreeSet};
 

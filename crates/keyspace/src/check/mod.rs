@@ -1,9 +1,10 @@
 //! Verifying a whole keyspace: every checksum, every count, and that the reachable blocks are
 //! exactly the allocated ones.
 //!
-//! For `perdura check` and for tests. It takes as long as the pool is large, one shard at a time,
-//! and continues after each problem, so that one pass reports all of them. Entries are read in the
-//! order of their places, which suits the medium best, and not in that of the index.
+//! For `perdura check` and for tests. The time it takes grows with the size of the pool. It
+//! verifies one shard at a time, and continues after each problem, so that one pass reports all of
+//! them. Entries are read in the order of their places, which suits the medium best, and not in
+//! that of the index.
 
 mod bitmaps;
 mod repair;
@@ -27,8 +28,8 @@ impl Keyspace {
     }
 
     /// Verifies one shard while holding its lock. Calls `problem` for each problem in it, and
-    /// `read` with the number of bytes verified. [`heap::Heap::check_spans`] verifies what belongs
-    /// to no shard.
+    /// `read` with the number of bytes verified. [`heap::Heap::check_spans`] verifies the span
+    /// table.
     pub fn inspect(
         &self,
         shard: usize,

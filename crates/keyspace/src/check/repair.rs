@@ -1,8 +1,8 @@
-//! Repairing what a check found, by ordinary transactions, each of which takes effect entirely or
-//! not at all.
+//! Repairing the problems that a check found, by ordinary transactions, each of which takes effect
+//! entirely or not at all.
 //!
-//! Damaged keys are removed and named. What follows from the rest (indexes, counts, the space of
-//! blocks that nothing leads to) is restored. If the heap's own tables are damaged, nothing is
+//! Damaged keys are removed and named. Indexes, counts and the space of blocks that nothing leads
+//! to follow from the rest, and are restored. If the heap's own tables are damaged, nothing is
 //! changed.
 
 use std::collections::BTreeSet;
@@ -164,7 +164,7 @@ impl Keyspace {
     }
 }
 
-/// Returns true if a database has this number, which is that of a problem.
+/// Returns true if `db`, the number by which a problem names a database, is that of one.
 fn is_known(db: usize) -> bool {
     db < DATABASES || db == usize::from(LIBRARIES)
 }

@@ -70,7 +70,7 @@ fn whole(what: &'static str, at: Ptr, expected: u64, copied: u64) -> Result<(), 
 }
 
 /// Copies a table. A scan visits the index segment by segment, so the segments of the copy are
-/// filled one after the other too; they get their final depth at once.
+/// filled one after the other too. The expected depth lets its index grow in large steps.
 fn copy_table(mut pair: Pair<'_, '_>, hashing: &Hashing, source: Dict) -> Result<u64, Error> {
     let depth = Index::depth_for(source.len(pair.from()));
     let copy = Dict::create(pair.to())?;

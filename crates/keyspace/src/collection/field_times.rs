@@ -43,8 +43,8 @@ pub(crate) fn time_at(bytes: &[u8], at: usize) -> Option<u64> {
     Items::of(&bytes[at..]).nth(2).and_then(|(_, item)| time_in(item))
 }
 
-/// Returns the elements of packed bytes of three items each: where each begins and ends, its field,
-/// value and time.
+/// Returns the elements of packed bytes of three items for each element, each with its range,
+/// field, value and time.
 pub(crate) fn elements(bytes: &[u8]) -> impl Iterator<Item = Element<'_>> {
     let mut all = Items::of(bytes);
     std::iter::from_fn(move || {

@@ -24,8 +24,8 @@ pub(crate) const INDEX_COST: u64 = 14;
 /// What a full verification needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Deep<'a> {
-    /// The hash that determines the places of members; `None` if its key is lost: then members may
-    /// be where they are.
+    /// The hash that determines the places of members; `None` if its key is lost: then members are
+    /// accepted where they are.
     pub(crate) hashing: Option<&'a Hashing>,
     /// Returns how many bytes the block that begins at a place holds; 0 if no block begins there.
     pub(crate) block_capacity: &'a dyn Fn(Ptr) -> usize,
@@ -103,8 +103,7 @@ pub(crate) fn relocate<S: Store>(
     }
 }
 
-/// Verifies it. Without `deep`, tables, sorted sets, and lists and streams that are long are
-/// skipped.
+/// Verifies it. Without `deep`, skips tables, sorted sets, and long lists and streams.
 pub(crate) fn check<V: View>(
     view: &V,
     head: Head,
@@ -153,8 +152,8 @@ pub(crate) fn check<V: View>(
     }
 }
 
-/// Returns how many bytes of the heap it takes; for a table, an estimate from a sample of its
-/// members.
+/// Returns how many bytes of the heap it takes; for a table or a sorted set, an estimate from a
+/// sample of its members.
 pub(crate) fn memory(shard: &Shard<'_>, head: Head, word: u64) -> u64 {
     match head.layout {
         Layout::Listpack | Layout::ListpackWithTtls | Layout::List | Layout::Stream => {
@@ -243,7 +242,7 @@ pub(crate) fn relocate_list<S: Store>(
     }
 }
 
-/// Verifies a list that may be damaged: reads only what is a block, and each block once.
+/// Verifies a list that may be damaged: reads only blocks that exist, and each of them once.
 fn check_list<V: View>(
     view: &V,
     list: List,

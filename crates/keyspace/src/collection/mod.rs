@@ -1,9 +1,9 @@
 //! Values with many elements, as a whole: in a small and a large form.
 //!
-//! A collection is attached to its entry's cell; the value word describes it ([`Head`]). In the
-//! *packed* form it is a blob of items, one after the other: items are appended in place, and any
-//! other change copies the block. As a *table* it is a [`Dict`]; a sorted set also has a tree of
-//! its members. A list is a structure of its own. The form depends on the size. The encoding that
+//! An entry's cell leads to its collection; the value word describes it ([`Head`]). In the *packed*
+//! form it is a blob of items, one after the other: items are appended in place, and any other
+//! change copies the block. As a *table* it is a [`Dict`]; a sorted set also has a tree of its
+//! members. A list is a structure of its own. The form depends on the size. The encoding that
 //! OBJECT ENCODING reports follows from Redis's thresholds and is stored in addition: a set of
 //! three words reports "hashtable" and is packed.
 //!

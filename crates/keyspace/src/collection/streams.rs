@@ -8,7 +8,7 @@ use structures::stream::{self, Consumer, Group, Id, Pending, Stream};
 use structures::{Damaged, Store};
 
 /// Takes a step of defragmenting a stream. Returns its word if that changes, and the position to
-/// continue with (0: at the end). What was moved before damage was found stays moved.
+/// continue with (0: at the end). If it meets damage, the blocks already moved stay moved.
 pub(crate) fn relocate<S: Store>(
     store: &mut S,
     word: u64,
@@ -30,7 +30,7 @@ pub(super) fn check_short<V: View>(view: &V, word: u64) -> Result<(), Damaged> {
     if stream.is_long(view) { Ok(()) } else { stream.check_step(view, 0).map(drop) }
 }
 
-/// Verifies a stream that may be damaged: reads only what is a block, and each block once.
+/// Verifies a stream that may be damaged: reads only blocks that exist, and each of them once.
 pub(super) fn check<V: View>(
     view: &V,
     word: u64,

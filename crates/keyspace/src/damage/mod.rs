@@ -1,12 +1,12 @@
 //! Finding out what lost bytes meant, while the keyspace is in use.
 //!
 //! When the medium loses bytes, accesses read zeros in their place (see [`pmem`]), and the loss is
-//! *unresolved*: nothing commits, and whatever read in the meantime reads again.
+//! *unresolved*: nothing commits, and every read made in the meantime is repeated.
 //! [`Resolver::resolve_losses`] finds the owner of each lost byte. An ordinary transaction marks
 //! the affected entry in its value word, so that the mark outlives a restart; an index is rebuilt
-//! from the entries; the heap restores its own metadata where it can. A loss of what nothing else
-//! tells stops the store: it takes no writes. If the loss hides keys, it also answers every command
-//! on data with the reason.
+//! from the entries; the heap restores the metadata that it can derive. If lost metadata cannot be
+//! derived from anything else, the store is stopped: it takes no writes and, if the loss hides
+//! keys, answers every command on data with the reason.
 
 mod unidentified;
 
@@ -28,7 +28,7 @@ use crate::shared::Shared;
 use crate::verify::{self, Fault, Seen};
 use crate::{CommitError, DamagedKey, DatabaseName, entry};
 
-/// The end of a stop that is recorded in the pool.
+/// The text that tells users how a stop that is recorded in the pool ends.
 const UNTIL_REPAIR: &str = "No write is taken until `perdura check --repair` has rebuilt the \
      pool; what it cannot rebuild, \
      `perdura salvage` copies into a new one";
@@ -99,9 +99,9 @@ impl<'s> Resolver<'s> {
         true
     }
 
-    /// Finds the owner of each lost byte. Returns the losses that are durably resolved. Those of a
-    /// stopped store are only the ones that the heap itself restored: the marks of entries cannot
-    /// be written, and the loss that stopped the store stays recorded.
+    /// Finds the owner of each lost byte. Returns the losses that are durably resolved. If the
+    /// store is stopped, these are only the ones that the heap itself restored: the marks of
+    /// entries cannot be written, and the loss that stopped the store stays recorded.
     fn resolve(&self, lost: Vec<Lost>) -> Vec<Lost> {
         let restored = self.shared.heap().restore(&lost);
         if let Some(lost) = restored.irreplaceable {
@@ -141,8 +141,8 @@ impl<'s> Resolver<'s> {
     }
 
     fn report_stopped(&self, stop: Stop, then: &str) {
-        // Whoever forgets the last lost entry checks under this lock whether the store is stopped,
-        // before it withdraws the alert.
+        // Under this lock, `retain_unidentified` checks whether the store is stopped before it
+        // clears `has_media_errors`.
         let _unidentified = lock(&self.shared.damage.unidentified);
         self.shared.damage.hides_keys.fetch_or(stop.hides_keys, Relaxed);
         if self.shared.damage.stopped.get().is_none_or(|why| *why != stop.why) {
@@ -177,8 +177,8 @@ impl<'s> Resolver<'s> {
     }
 
     /// Resolves lost root words, which read as zero. The counts and the index of expiry times
-    /// follow from the keys, and the map of databases is known. The space of what was in the free
-    /// queue is lost.
+    /// follow from the keys, and the map of databases is known. If the free queue was lost, so is
+    /// the space of its content.
     fn resolve_roots(&self, shard: usize, from: usize, to: usize) {
         if from < expiry_root(0) {
             let what = format!("the medium lost where shard {shard} keeps the indexes of its keys");
@@ -186,8 +186,8 @@ impl<'s> Resolver<'s> {
         }
         let mut locked = self.shared.heap().lock(shard);
         let lost = |root: usize| (from..to).contains(&root);
-        // Of the indexes of keys, only that of the libraries can be lost alone: an entry to which
-        // no index leads is then a library.
+        // The root word of the libraries' index of keys is stored apart from the others: after its
+        // loss, an entry to which no index leads is a library.
         let databases = physical_databases().filter(|&db| {
             [expiry_root(db), counts_root(db), fields_root(db)].into_iter().any(lost)
                 || db == LIBRARIES && lost(keys_root(db))
@@ -265,8 +265,8 @@ impl<'s> Resolver<'s> {
         (keys, all)
     }
 
-    /// Returns the entries of a database that were hit, in their own block or in another one of
-    /// theirs.
+    /// Returns the entries of a database that were hit, in their own block or in a block that they
+    /// own.
     fn hit_entries(&self, shard: &Shard<'_>, db: u8, hits: &Hits) -> Vec<(Ptr, Near)> {
         let mut found = Vec::new();
         let mut ledger = Ledger::of(shard, &mut |_| {});

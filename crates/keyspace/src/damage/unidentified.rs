@@ -162,7 +162,7 @@ impl Resolver<'_> {
             let moved = unidentified.entries.iter_mut().filter(|known| known.at == lost.at);
             moved.for_each(|known| known.slot = hash);
         }
-        // If marks could not be written, what is remembered is the only record.
+        // If marks could not be written, the memory in DRAM is the only record.
         slot.is_some() && (is_damaged(&shard, lost.at) || self.shared.heap().is_poisoned())
     }
 

@@ -7,12 +7,12 @@
 //! of its own unless its bucket has more than eight keys: about one key in 150 when the table is
 //! about to grow. Of the keys of such a bucket, those used last (or most often) have the cells. Of
 //! a key without a cell it is only known that it was used no later (or no more often) than those
-//! with one. Two keys of a shard whose tags are equal are mistaken for each other: of N keys, a
-//! fraction of N / 2^31.
+//! with one. Two keys of a shard whose tags are equal are mistaken for each other: this affects
+//! about N / 2^31 of N keys.
 //!
 //! If no policy needs accesses, only OBJECT IDLETIME reads the table. Then it is small, so that
-//! writing it costs no cache miss, and *over capacity*: a key that is used takes its home from any
-//! other key.
+//! writing it costs no cache miss, and can be *over capacity*: a key that is used then takes its
+//! home from any other key.
 //!
 //! The table doubles by adding a segment as long as all before it. The new segment takes over the
 //! cells of the keys whose buckets are now in it. Cells are atomics without a lock: simultaneous
@@ -67,7 +67,7 @@ impl Which {
     }
 }
 
-/// The tag's bits in a cell: tag << 32 | record of use. A cell that is zero is free.
+/// The bits of the tag in a cell, which is tag << 32 | record of use. A free cell is zero.
 const TAG: u64 = !0 << 32;
 
 #[derive(Default)]

@@ -1,5 +1,5 @@
-//! The basis of eviction: Redis's policies, the uses of keys, and a pool of sampled candidates.
-//! `evict` makes space with them.
+//! The basis of eviction decisions: Redis's policies, the uses of keys, and a pool of sampled
+//! candidates. `evict` makes space with them.
 
 pub(crate) mod access;
 use crate::Db;
@@ -53,7 +53,7 @@ impl Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eviction {
     /// Bytes that may be in use, by the heap's blocks and by the memory outside the heap that
-    /// counts; 0 for no limit other than the heap's own.
+    /// counts toward the limit; 0 for no limit other than the heap's own.
     pub maxmemory: u64,
     /// `maxmemory-policy`
     pub policy: Policy,

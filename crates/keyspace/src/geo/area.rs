@@ -29,7 +29,7 @@ pub enum Shape {
     },
 }
 
-/// Half of the width of the Earth's map that the cells divide, in metres.
+/// Half of the Earth's width on the Mercator map, in metres; Redis's value.
 const HALF_MAP: f64 = 20_037_726.37;
 
 /// A cell and those around it, in the order in which they are searched: (east, north).

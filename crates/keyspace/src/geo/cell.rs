@@ -21,7 +21,7 @@ pub(super) struct Cell {
 type Limits = (f64, f64);
 const LONGITUDES: Limits = (-MAX_LONGITUDE, MAX_LONGITUDE);
 const LATITUDES: Limits = (-MAX_LATITUDE, MAX_LATITUDE);
-/// The limits of standard geohashes.
+/// The latitudes of standard geohashes.
 const ALL_LATITUDES: Limits = (-90.0, 90.0);
 
 fn number(value: f64, (min, max): Limits, step: u32) -> u64 {

@@ -1,6 +1,6 @@
 //! Points on the Earth, and distances between them.
 
-/// In metres; Redis's value.
+/// The Earth's radius in metres; Redis's value.
 const EARTH_RADIUS: f64 = 6_372_797.560856;
 /// The limits of the coordinates that have a score, in degrees.
 pub(super) const MAX_LONGITUDE: f64 = 180.0;

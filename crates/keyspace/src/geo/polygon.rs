@@ -47,8 +47,8 @@ impl Polygon {
         let (west, east) = range(|p| p.longitude);
         let (south, north) = range(|p| p.latitude);
         let centre = Point { longitude: (west + east) / 2.0, latitude: (south + north) / 2.0 };
-        // A circle through the farthest corner covers the box, also where the box is wider than at
-        // its corners.
+        // The circle reaches the farthest of the corners and of the middles of the west and east
+        // sides, since the box may be wider between its corners than at them.
         let corners = [(west, south), (west, north), (east, south), (east, north)];
         let corners = corners.into_iter().chain([(west, centre.latitude), (east, centre.latitude)]);
         let far = corners
