@@ -1,4 +1,4 @@
-//! What a transaction changed, by key: for watches, the command log, and all others that follow
+//! The changes of a transaction, by key: for watches, the command log, and all others that follow
 //! changes.
 
 use crate::Db;

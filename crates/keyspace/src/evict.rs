@@ -17,8 +17,8 @@ use crate::{Db, Error, Event, Eviction, Keyspace, Policy, Txn, entry};
 const SMALLEST_ENTRY: u64 = 16;
 
 impl Keyspace {
-    /// Returns the number of bytes in use beyond what `maxmemory` (or, with a policy, the heap's
-    /// limit) allows.
+    /// Returns by how many bytes the memory in use exceeds `maxmemory` or, with an eviction policy,
+    /// fifteen sixteenths of the heap's limit; 0 if it exceeds neither.
     pub fn excess(&self) -> u64 {
         match self.shared.eviction_limit.load(Relaxed) {
             u64::MAX => 0,
@@ -63,9 +63,9 @@ impl Keyspace {
 
     /// Deletes at most `budget` keys of one shard by the policy. The transaction is returned
     /// committed and still locked, so that `changes` can be written to a command log before it is
-    /// dropped. First frees what earlier deletes left. Returns `None` if the limit is not exceeded
-    /// any more, or if the policy finds no key: `excess` tells which. Never waits for a shard:
-    /// returns [`Error::Locked`] if all shards that may have a key are locked.
+    /// dropped. First frees blocks that earlier deletes left. Returns `None` if the limit is no
+    /// longer exceeded, or if the policy finds no key: `excess` shows which. Never waits for a
+    /// shard: returns [`Error::Locked`] if all shards that may have a key are locked.
     pub fn evict_step(
         &self,
         budget: usize,

@@ -361,7 +361,7 @@ impl Keyspace {
         false
     }
 
-    /// Returns the hash of the block's key if, as far as its bytes tell, the block is an entry.
+    /// Returns the hash of the block's key if its bytes look like those of an entry.
     fn hash_if_entry(&self, locked: &Shard<'_>, block: Ptr) -> Option<u64> {
         let capacity = locked.capacity(block);
         if capacity < HEADER {

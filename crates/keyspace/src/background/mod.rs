@@ -63,8 +63,8 @@ impl Keyspace {
         self.longest_lock_hold.load(Relaxed)
     }
 
-    /// Frees some of what deletes left in the shard, about `budget` blocks; nothing if the shard is
-    /// locked.
+    /// Frees about `budget` blocks from the shard's free queue, into which deletes put their
+    /// blocks; none if the shard is locked.
     pub fn reclaim_step(&self, id: usize, budget: usize) -> Result<Progress, CommitError> {
         match self.try_begin_one(id, 0) {
             Some(txn) => self.reclaim(txn, budget),
@@ -72,7 +72,7 @@ impl Keyspace {
         }
     }
 
-    /// Frees some of what deletes left in the transaction's only shard.
+    /// Frees about `budget` blocks from the free queue of the transaction's only shard.
     fn reclaim(&self, mut txn: Txn<'_>, budget: usize) -> Result<Progress, CommitError> {
         let held = self.time_lock_hold();
         let shard = &mut txn.shards[0];
@@ -102,9 +102,9 @@ impl Keyspace {
         (0..steps).take_while(|_| self.heap().return_held_step() > 0).count() > 0
     }
 
-    /// Frees what deletes left in all shards, in steps, until nothing is left or `enough` returns
-    /// true. Returns whether anything was freed. For a writer that found no space; it must hold no
-    /// shard.
+    /// Frees held blocks and those in the free queues of all shards, in steps, until the queues are
+    /// empty or `enough` returns true. Skips shards that are locked. Returns whether anything was
+    /// freed. For a writer that found no space; it must hold no shard.
     pub fn reclaim_until(&self, mut enough: impl FnMut() -> bool) -> bool {
         let mut freed = !enough() && self.heap().return_held_step() > 0;
         for shard in 0..self.shards() {
@@ -118,7 +118,7 @@ impl Keyspace {
         freed
     }
 
-    /// Frees what deletes left and gives the space of everything that is free back to the medium,
+    /// Empties the free queues, and gives the space of everything that is free back to the medium,
     /// now. Returns the number of bytes given back. The caller must hold no shard. May take long if
     /// much is to be freed or a shard is locked.
     pub fn purge(&self) -> u64 {
@@ -141,7 +141,7 @@ impl Keyspace {
             return true;
         }
         if let Some(shard) = self.heap().shard_to_purge() {
-            // Under the shard's lock: its present holder may be about to leave something to free.
+            // Under the shard's lock: its present holder may be about to put blocks into the queue.
             let Some(txn) = self.try_begin_one(shard, 0) else { return false };
             if self.reclaim(txn, BLOCKS).is_ok_and(|freed| freed.done > 0) {
                 return true;
@@ -150,7 +150,7 @@ impl Keyspace {
         self.heap().purge_step() || self.heap().give_back()
     }
 
-    /// Returns true if `reclaim_step` has something to free in the shard. Takes no lock.
+    /// Returns true if the shard's free queue is not empty. Takes no lock.
     pub fn has_garbage(&self, shard: usize) -> bool {
         self.shared.root_word(shard, QUEUE_ROOT) != 0
     }

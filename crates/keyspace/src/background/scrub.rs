@@ -220,7 +220,7 @@ impl Keyspace {
             if is_entry {
                 self.resolver().mark(&mut locked, db, at, near, seen)?;
             } else {
-                // The slot may be what is damaged. Then this is no entry, and must not be written
+                // The slot itself may be damaged. Then this is no entry, and must not be written
                 // to.
                 self.resolver().remember(locked.id(), db, at, near, seen);
             }

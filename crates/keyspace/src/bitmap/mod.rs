@@ -106,7 +106,7 @@ impl Txn<'_> {
     }
 
     /// Opens the string at a key, of which bits up to number `last` are to be written. Returns its
-    /// entry, and what it needs whatever the bits are.
+    /// entry, and the preparation that it needs whatever the bits are.
     fn open_bits(
         &mut self,
         db: Db,

@@ -51,7 +51,8 @@ impl<'s> Resolver<'s> {
         Resolver { shared }
     }
 
-    /// Finds out what lost bytes meant, until no loss is unresolved. The caller holds no shard.
+    /// Finds out what lost bytes meant, until no loss is unresolved, in at most 1000 rounds. The
+    /// caller holds no shard.
     pub(crate) fn resolve_losses(&self) {
         let _one_at_a_time = lock(&self.shared.damage.in_resolution);
         let region = self.shared.heap().region();
