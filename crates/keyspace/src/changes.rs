@@ -1,5 +1,5 @@
-//! What a transaction changed, by key: for watches, the command log, and whoever else wants to
-//! know.
+//! The changes of a transaction, by key: for watches, the command log, and all others that follow
+//! changes.
 
 use crate::Db;
 use crate::watch::After;
@@ -11,20 +11,20 @@ pub enum Event {
     Written,
     /// A command deleted it.
     Deleted,
-    /// Its time had come.
+    /// It expired.
     Expired,
-    /// The time of one of its fields had come.
+    /// One of its fields expired.
     FieldExpired,
-    /// Space was needed.
+    /// It was evicted.
     Evicted,
-    /// Its database was emptied or swapped (listed for watched keys only).
+    /// Its database was emptied or swapped (recorded for watched keys only).
     Flushed,
-    /// It is new: listed before what was written, and only where somebody asks for it.
+    /// It was created; recorded before the write, and only if such events are requested.
     Created,
-    /// A reader did not find it (listed only where somebody asks for it).
+    /// A reader did not find it; recorded only if such events are requested.
     Missed,
-    /// Something in addition to its value was written: the groups of a stream or its last ID, the
-    /// form of a value. As in Redis, no watch is told.
+    /// Something other than its value was written: the groups of a stream or its last ID, or the
+    /// form of a value. As in Redis, this breaks no watch.
     MetadataOnly,
 }
 
@@ -35,7 +35,7 @@ pub struct Change<'a> {
     pub db: Db,
     /// The key.
     pub key: &'a [u8],
-    /// The field that expired; else empty.
+    /// The field that expired; otherwise empty.
     pub field: &'a [u8],
     /// Why it changed.
     pub event: Event,
@@ -45,14 +45,14 @@ pub struct Change<'a> {
 struct Recorded {
     db: Db,
     event: Event,
-    /// Index of the shard among those of the transaction.
+    /// The shard's index among those of the transaction.
     shard: u16,
-    /// Where the key ends, and where the field after it does.
+    /// Where the key ends in the buffer; `end` is where the field after it ends.
     key_end: u32,
     end: u32,
 }
 
-/// A watched key of a database that was emptied or swapped, to be told at the commit.
+/// A watched key of a database that was emptied or swapped; its watches are updated at the commit.
 pub(crate) struct Flushed {
     pub(crate) shard: usize,
     pub(crate) db: Db,
@@ -61,23 +61,24 @@ pub(crate) struct Flushed {
     pub(crate) after: After,
 }
 
-/// Bytes that keys which readers did not find may take in one transaction: a script without end
-/// must not fill the memory by what it reads.
+/// The maximum number of bytes for keys that readers did not find, in one transaction: an endless
+/// script must not fill the memory with what it reads.
 const MAX_MISSED_BYTES: usize = 64 << 20;
 
-/// What such a key takes in addition to its name, here and where its event waits for the commit.
+/// The bytes that such a key takes in addition to its name, here and where its event waits for the
+/// commit.
 const BYTES_OF_MISSED: usize = 128;
 
-/// The changes of one transaction; the keys are in one buffer.
+/// The changes of one transaction; all keys and fields are in one buffer.
 #[derive(Default)]
 pub(crate) struct Changes {
     bytes: Vec<u8>,
     recorded: Vec<Recorded>,
-    /// What the keys take that readers did not find.
+    /// The bytes for keys that readers did not find.
     missed_bytes: usize,
-    /// These were too many; none is listed after that.
+    /// Whether there were too many of these; after that, none is recorded.
     pub(crate) has_dropped_missed: bool,
-    /// What watchers of an emptied or swapped database are told.
+    /// Watched keys of emptied or swapped databases.
     pub(crate) flushed: Vec<Flushed>,
 }
 
@@ -86,7 +87,7 @@ impl Changes {
         self.push(shard, db, (key, b""), event);
     }
 
-    /// Lists a key that a reader did not find, or drops it if there are too many of them.
+    /// Records a key that a reader did not find, or drops it if there are too many of them.
     pub(crate) fn record_missed(&mut self, shard: usize, db: Db, key: &[u8]) {
         let bytes = self.missed_bytes + bytes_of_missed(key);
         if self.has_dropped_missed || bytes > MAX_MISSED_BYTES {
@@ -97,7 +98,7 @@ impl Changes {
         self.push(shard, db, (key, b""), Event::Missed);
     }
 
-    /// Notes that a field of a hash expired.
+    /// Records that a field of a hash expired.
     pub(crate) fn record_expired_field(&mut self, shard: usize, db: Db, key: &[u8], field: &[u8]) {
         self.push(shard, db, (key, field), Event::FieldExpired);
     }
@@ -114,7 +115,7 @@ impl Changes {
         self.recorded.len()
     }
 
-    /// Makes what was written since there were `from` changes something in addition to the values.
+    /// Turns the writes after the first `from` changes into [`Event::MetadataOnly`].
     pub(crate) fn mark_metadata_only(&mut self, from: usize) {
         for recorded in
             self.recorded.iter_mut().skip(from).filter(|recorded| recorded.event == Event::Written)
@@ -132,18 +133,18 @@ impl Changes {
         self.bytes.truncate(end as usize);
     }
 
-    /// Counts a shard that was inserted among those of the transaction at `at`.
+    /// Adjusts the indexes of shards after one was inserted among those of the transaction at `at`.
     pub(crate) fn insert_shard(&mut self, at: usize) {
         let after = self.recorded.iter_mut().filter(|recorded| usize::from(recorded.shard) >= at);
         after.for_each(|recorded| recorded.shard += 1);
     }
 
-    /// Returns the changes with the index of their shard.
+    /// Returns the changes, each with the index of its shard.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Change<'_>)> {
         self.iter_from(0)
     }
 
-    /// Returns those after the first `from`.
+    /// Returns the changes after the first `from`.
     pub(crate) fn iter_from(&self, from: usize) -> impl Iterator<Item = (usize, Change<'_>)> {
         let (before, rest) = self.recorded.split_at(from.min(self.recorded.len()));
         let mut begin = before.last().map_or(0, |last| last.end as usize);
@@ -159,7 +160,7 @@ impl Changes {
     }
 }
 
-/// Returns what a key that a reader did not find takes: its name is kept twice.
+/// Returns the bytes for a key that a reader did not find: its name is stored twice.
 fn bytes_of_missed(key: &[u8]) -> usize {
     BYTES_OF_MISSED + 2 * key.len()
 }
@@ -168,7 +169,7 @@ fn bytes_of_missed(key: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// Returns how many of these keys are listed.
+    /// Records missed keys; returns how many of them are listed.
     fn miss(changes: &mut Changes, count: usize, len: usize) -> usize {
         let (key, before) = (vec![b'k'; len], changes.len());
         (0..count).for_each(|_| changes.record_missed(0, Db::default(), &key));

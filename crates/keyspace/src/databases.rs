@@ -1,4 +1,5 @@
-//! Whole databases: counting, walking, emptying, swapping. All of it sees the locked shards only.
+//! Whole databases: counting, walking, emptying, swapping. All operations see the locked shards
+//! only.
 
 use heap::{Ptr, View};
 use structures::index::CURSOR_BITS;
@@ -13,18 +14,18 @@ use crate::txn::{Entry, KeyLocation};
 use crate::watch::After;
 use crate::{Db, Error, Event, Txn, entry, verify};
 
-/// How often a random pick may meet an expired key before any other key will do.
+/// How many expired keys a random pick may meet before it takes the first live key.
 const RANDOM_TRIES: usize = 100;
-/// Entries per step of a walk over everything.
+/// How many entries a step of a walk over everything visits.
 const WALK: usize = 64;
 
 impl Txn<'_> {
-    /// Returns how many keys there are, expired ones that nobody met yet included.
+    /// Returns the number of keys, including expired ones that have not been deleted yet.
     pub fn count(&self, db: Db) -> u64 {
         self.places(db).map(|place| u64::from(self.counts(place).keys)).sum()
     }
 
-    /// Returns how many of them have an expiry time.
+    /// Returns the number of keys with an expiry time.
     pub fn count_expiring(&self, db: Db) -> u64 {
         let here = |place| {
             let without_own_ttl = self.field_counts(place).without_own_ttl;
@@ -33,13 +34,14 @@ impl Txn<'_> {
         self.places(db).map(here).sum()
     }
 
-    /// Returns how many are hashes of which a field has a time of its own.
+    /// Returns the number of hashes of which a field has a time of its own.
     pub fn count_with_times(&self, db: Db) -> u64 {
         self.places(db).map(|place| u64::from(self.field_counts(place).hashes)).sum()
     }
 
-    /// Returns the estimated mean time to live of the keys that have one, in milliseconds; 0 while
-    /// nothing is known. Each shard that is locked counts by its number of such keys.
+    /// Returns the estimated mean time to live of the keys with an expiry time, in milliseconds; 0
+    /// while nothing is known. The mean of each locked shard is weighted by the size of its index
+    /// of expiry times.
     pub fn mean_ttl(&self, db: Db) -> u64 {
         let (mut sum, mut keys) = (0, 0);
         for place in self.places(db) {
@@ -50,7 +52,7 @@ impl Txn<'_> {
         sum.checked_div(keys).unwrap_or(0) as u64
     }
 
-    /// Returns some key that is not expired. `random` gives random numbers.
+    /// Returns some key that has not expired. `random` returns random numbers.
     pub fn random_key(&self, db: Db, random: &mut dyn FnMut() -> u64) -> Option<Vec<u8>> {
         for _ in 0..RANDOM_TRIES {
             let mut nth = random() % self.count(db).max(1);
@@ -66,7 +68,7 @@ impl Txn<'_> {
                 return Some(entry::key(shard, at).into_owned());
             }
         }
-        // Nearly everything has expired, or the index is nearly empty: take the first that comes.
+        // Nearly everything has expired, or the index is nearly empty: take the first key found.
         self.places(db).find_map(|place| self.first(place))
     }
 
@@ -85,8 +87,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Returns true if whoever walks over all keys sees this one: it is live, and still has its
-    /// name.
+    /// Returns true if a walk over all keys shows this one: it has not expired and, if it is marked
+    /// as damaged, its name is known.
     pub(crate) fn shows(&self, place: KeyLocation, at: Ptr) -> bool {
         let shard = &self.shards[place.shard];
         let named = || {
@@ -96,7 +98,7 @@ impl Txn<'_> {
         self.live(place, at) && (Kind::decode(shard.word(at)).is_some() || named())
     }
 
-    /// Visits every key that is not expired.
+    /// Visits every key that has not expired, except damaged keys whose name is lost.
     pub fn for_each(&self, db: Db, visit: &mut dyn FnMut(&[u8], &Entry)) {
         for place in self.places(db) {
             let mut cursor = 0;
@@ -110,8 +112,8 @@ impl Txn<'_> {
     }
 
     /// Visits about `count` keys from `cursor` on; returns the next cursor, 0 at the end. The shard
-    /// of the cursor ([`crate::Keyspace::scan_shard`]) must be locked; a cursor that no scan gave
-    /// ends the scan.
+    /// of the cursor ([`crate::Keyspace::scan_shard`]) must be locked. A cursor of any other shard,
+    /// which no scan returned, ends the scan.
     pub fn scan(
         &self,
         db: Db,
@@ -148,8 +150,8 @@ impl Txn<'_> {
         })
     }
 
-    /// Empties the database in the locked shards; returns how many keys it had. What they held is
-    /// freed by [`crate::Keyspace::reclaim_step`].
+    /// Empties the database in the locked shards; returns the number of keys deleted.
+    /// [`crate::Keyspace::reclaim_step`] frees their blocks later.
     pub fn flush(&mut self, db: Db) -> Result<u64, Error> {
         self.forget();
         let mut keys = 0;
@@ -160,7 +162,7 @@ impl Txn<'_> {
         Ok(keys)
     }
 
-    /// Empties a database in one shard; returns how many keys it had there.
+    /// Empties a database in one shard; returns the number of keys deleted.
     pub(crate) fn flush_place(&mut self, place: KeyLocation) -> Result<u64, Error> {
         let keys = u64::from(self.counts(place).keys);
         let queue = self.queue(place.shard);
@@ -183,10 +185,7 @@ impl Txn<'_> {
         Ok(keys)
     }
 
-    /// Swaps two databases: one word. All shards must be locked.
-    ///
-    /// # Panics
-    /// If not all shards are locked.
+    /// Swaps two databases: writes one word. All shards must be locked.
     pub fn swap(&mut self, a: Db, b: Db) -> Result<(), Error> {
         assert!(self.covers_all(), "a swap of databases needs every shard");
         if a == b {
@@ -208,8 +207,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Notes the watched keys of a database that is emptied, or that another one takes the place
-    /// of.
+    /// Records the watched keys of a database that is emptied, or that is replaced by the physical
+    /// database `by`.
     fn record_flushed(&mut self, place: KeyLocation, db: Db, by: Option<u8>) {
         let volatile = self.volatile(place.shard);
         if volatile.watches.is_empty() {

@@ -1,9 +1,9 @@
-//! The block of one key: reading it, making it, giving it up.
+//! The block of one key: reading, creating and freeing it.
 //!
-//! An entry is reached from its database's index of keys, and from the index of expiry times if it
-//! has one. It owns what hangs from it: the blob of a large value, the blob of a very long key.
-//! Bytes of a published entry never change; the value word, the expiry word and the cell do,
-//! through the log.
+//! The index of keys of an entry's database leads to the entry, and so does the index of expiry
+//! times if the entry's expiry word is not 0. The entry owns all blocks to which it leads: the blob
+//! of a large string, a collection, the blob of a very long key. Bytes of a published entry never
+//! change, except the value word, the expiry word and the cell, which change through the log.
 
 use std::borrow::Cow;
 
@@ -23,30 +23,31 @@ use crate::layout::{
 /// Entries up to this length are written in one piece.
 const SHORT: usize = 256;
 
-/// A value that is to be put into an entry.
+/// A value for an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
-    /// One that has a cell.
+    /// An integer that can be stored in a cell.
     Int(i64),
-    /// At most `VALUE_INLINE` bytes; `raw`: made by a command after which Redis says "raw".
+    /// At most `VALUE_INLINE` bytes; `raw`: written by a command after which Redis reports "raw".
     Inline {
         bytes: &'a [u8],
         raw: bool,
     },
     Blob(Blob),
-    /// What a collection is, and the word that it hangs from.
+    /// The description of a collection, and the word that leads to it.
     Collection(Head, u64),
 }
 
 #[inline]
 pub(crate) fn kind<V: View>(view: &V, entry: Ptr) -> Kind {
-    // A damaged word reads as an empty string: `check` reports it, and nobody else is hurt.
+    // A damaged word reads as an empty string, so that it affects no other entry; `check` reports
+    // it.
     Kind::decode(view.word(entry)).unwrap_or(Kind::Inline { raw: false, len: 0, crc: 0 })
 }
 
-/// Refuses an entry whose value word makes no sense, or that was marked as damaged, one whose cell
-/// leads nowhere, and a short value whose bytes are not those that were written. (In a volatile
-/// heap nothing changes them.)
+/// Returns an error for a damaged entry: its value word is invalid or marks it as damaged, its cell
+/// leads nowhere, or the bytes of its short value are not those that were written. (In a volatile
+/// heap nothing changes these bytes.)
 #[inline]
 pub(crate) fn sound(shard: &Shard<'_>, entry: Ptr) -> Result<Kind, crate::Error> {
     let kind = Kind::decode(shard.word(entry)).filter(|kind| match *kind {
@@ -58,14 +59,14 @@ pub(crate) fn sound(shard: &Shard<'_>, entry: Ptr) -> Result<Kind, crate::Error>
     kind.ok_or(crate::Error::Damaged(entry.raw()))
 }
 
-/// Returns when the key expires: unix ms, or 0.
+/// Returns when the key expires, in unix ms; 0 for never.
 #[inline]
 pub(crate) fn expiry<V: View>(view: &V, entry: Ptr) -> u64 {
     expiry_word(view, entry) & !FIELDS
 }
 
-/// Returns the expiry time, and whether fields have times of their own. An entry is in the index of
-/// expiry times if it is not 0.
+/// Returns the expiry time, combined with whether fields have times of their own. An entry is in
+/// the index of expiry times if this is not 0.
 #[inline]
 pub(crate) fn expiry_word<V: View>(view: &V, entry: Ptr) -> u64 {
     view.word(entry.add(EXPIRY_AT))
@@ -77,8 +78,8 @@ pub(crate) fn is_expired<V: View>(view: &V, entry: Ptr, now: u64) -> bool {
     at != 0 && (at <= now || at & FIELDS != 0 && has_ended(view, entry, at & !FIELDS, now))
 }
 
-/// Returns true if a hash with times has expired: by its own time, or because the time of all its
-/// fields has come.
+/// Returns true if a hash with times has expired: by its own time, or because all its fields have
+/// expired.
 #[cold]
 fn has_ended<V: View>(view: &V, entry: Ptr, own: u64, now: u64) -> bool {
     let Kind::Collection(head) = kind(view, entry) else { return false };
@@ -101,7 +102,7 @@ pub(crate) fn key<V: View>(view: &V, entry: Ptr) -> Cow<'_, [u8]> {
         None => Cow::Borrowed(view.bytes(word_at(entry, HEADER), key_len(view, entry))),
         Some(blob) => {
             let mut bytes = Vec::with_capacity(key_len(view, entry));
-            // What of it cannot be read is missing: its length and its checksum say so.
+            // Unreadable bytes are left out: the length and the checksum reveal it.
             blob.read(view, 0..u64::MAX, |piece| bytes.extend_from_slice(piece)).ok();
             Cow::Owned(bytes)
         }
@@ -129,7 +130,7 @@ pub(crate) fn body<V: View>(view: &V, entry: Ptr, len: usize) -> &[u8] {
     view.bytes(word_at(entry, body_at(key_len(view, entry))), len)
 }
 
-/// Returns where the cell of a value that is no inline string is.
+/// Returns the place of the cell of a value that is not an inline string.
 #[inline]
 pub(crate) fn cell<V: View>(view: &V, entry: Ptr) -> Ptr {
     word_at(entry, cell_at(key_len(view, entry)))
@@ -139,7 +140,7 @@ pub(crate) fn blob<V: View>(view: &V, entry: Ptr) -> Blob {
     Blob::from_word(view.word(cell(view, entry)))
 }
 
-/// Makes an entry, with space for `spare` more bytes of an inline string.
+/// Creates an entry, with space for `spare` more bytes of an inline string.
 pub(crate) fn create<S: Store>(
     store: &mut S,
     key: &[u8],
@@ -189,7 +190,7 @@ pub(crate) fn create<S: Store>(
     if len <= SHORT {
         store.write_with(&fresh, 0, len, fill);
     } else {
-        // The head through the cache, a long body past it.
+        // The header and the key through the cache, a long body past it.
         store.write_with(&fresh, 0, body_at, fill);
         match kind {
             Kind::Inline { crc, .. } => store.write_checksummed(&fresh, body_at, body, crc),
@@ -199,13 +200,13 @@ pub(crate) fn create<S: Store>(
     Ok(store.publish(fresh, len))
 }
 
-/// Gives up a blob that nothing refers to any more: at once if it is one block, else through the
+/// Frees a blob to which nothing leads any more: at once if it is one block, otherwise through the
 /// free queue.
 pub(crate) fn release_blob<S: Store>(store: &mut S, queue: Queue, blob: Blob) -> Result<(), Full> {
     queue.release_blob(store, blob).map(|_| ())
 }
 
-/// Gives up an entry but not its value, which goes on elsewhere.
+/// Frees an entry but not its value, which another entry has taken over.
 #[inline]
 pub(crate) fn release_shell<S: Store>(store: &mut S, queue: Queue, entry: Ptr) -> Result<(), Full> {
     if let Some(blob) = key_blob(store, entry) {
@@ -215,7 +216,7 @@ pub(crate) fn release_shell<S: Store>(store: &mut S, queue: Queue, entry: Ptr) -
     Ok(())
 }
 
-/// Gives up an entry with all that it owns.
+/// Frees an entry with all that it owns.
 #[inline]
 pub(crate) fn release<S: Store>(store: &mut S, queue: Queue, entry: Ptr) -> Result<(), Full> {
     match kind(store, entry) {
@@ -232,7 +233,7 @@ pub(crate) fn release<S: Store>(store: &mut S, queue: Queue, entry: Ptr) -> Resu
     release_shell(store, queue, entry)
 }
 
-/// Bytes of an entry that are in use.
+/// Returns the number of bytes of an entry that are in use.
 pub(crate) fn size<V: View>(view: &V, entry: Ptr) -> usize {
     let key = key_len(view, entry);
     match kind(view, entry) {
@@ -241,7 +242,7 @@ pub(crate) fn size<V: View>(view: &V, entry: Ptr) -> usize {
     }
 }
 
-/// Visits the blocks that hang from an entry.
+/// Visits the blocks that an entry owns.
 pub(crate) fn owned<V: View>(view: &V, entry: Ptr, mut visit: impl FnMut(Ptr)) {
     match kind(view, entry) {
         Kind::Inline { .. } | Kind::Int => {}

@@ -1,9 +1,10 @@
-//! Making space: Redis's eviction policies over a sampled pool of candidates.
+//! Making space: Redis's eviction policies over a pool of sampled candidates.
 //!
-//! Redis samples some keys, keeps the sixteen best candidates it has met, and evicts the best. Here
-//! each shard has such a pool, and a step takes a shard at random, by its number of keys: the hash
-//! spreads keys evenly, so the best of a shard is nearly the best of all. A candidate that was used
-//! since it was sampled is judged again when its turn comes. Evictions are ordinary transactions.
+//! Redis samples some keys, keeps the sixteen best candidates so far, and evicts the best one. Here
+//! each shard has such a pool, and a step selects a shard at random, weighted by its number of
+//! keys. The hash spreads keys evenly, so the best candidate of a shard is nearly the best of all.
+//! A candidate whose score has fallen since it was sampled, because it was used, is dropped.
+//! Evictions are ordinary transactions.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,12 +13,12 @@ use crate::eviction::{Pool, Random};
 use crate::txn::KeyLocation;
 use crate::{Db, Error, Event, Eviction, Keyspace, Policy, Txn, entry};
 
-/// Bytes of the smallest block, below which no entry is possible.
+/// The size of the smallest block, in bytes; no entry is smaller.
 const SMALLEST_ENTRY: u64 = 16;
 
 impl Keyspace {
-    /// Bytes in use beyond what `maxmemory` (or, with a policy, the heap's limit) allows; 0 if
-    /// none.
+    /// Returns by how many bytes the memory in use exceeds `maxmemory` or, with an eviction policy,
+    /// fifteen sixteenths of the heap's limit; 0 if it exceeds neither.
     pub fn excess(&self) -> u64 {
         match self.shared.eviction_limit.load(Relaxed) {
             u64::MAX => 0,
@@ -28,8 +29,8 @@ impl Keyspace {
         }
     }
 
-    /// Returns the bytes beyond `maxmemory`, what is outside of the heap included; 0 if there is
-    /// nothing outside.
+    /// Returns the number of bytes beyond `maxmemory`, including those outside the heap; 0 if there
+    /// are none outside.
     #[inline]
     fn excess_with_other(&self, used: u64) -> u64 {
         let other = self.other_memory();
@@ -42,29 +43,29 @@ impl Keyspace {
         }
     }
 
-    /// Returns the bytes outside of the heap that count toward `maxmemory`.
+    /// Returns the number of bytes outside the heap that count toward `maxmemory`.
     pub fn other_memory(&self) -> u64 {
         u64::try_from(self.shared.other_memory.load(Relaxed)).unwrap_or(0)
     }
 
-    /// Says that this many bytes more, or fewer, outside of the heap count toward `maxmemory`.
+    /// Changes the number of bytes outside the heap that count toward `maxmemory`.
     pub fn change_other_memory(&self, by: i64) {
         self.shared.other_memory.fetch_add(by, Relaxed);
     }
 
-    /// Returns true if more is in use than `maxmemory` allows, or if that is less than the smallest
-    /// entry takes: then it allows none.
+    /// Returns true if more is in use than `maxmemory` allows. A `maxmemory` below the size of the
+    /// smallest entry allows no entry.
     pub fn exceeds_maxmemory(&self) -> bool {
         let maxmemory = self.shared.maxmemory.load(Relaxed);
         let used = self.heap().used().max(SMALLEST_ENTRY) + self.other_memory();
         maxmemory > 0 && used > maxmemory
     }
 
-    /// Deletes at most `budget` keys of one shard by the policy. The transaction comes back
-    /// committed and still locked, so that `changes` can go into a command log before it is
-    /// dropped. `None` when nothing exceeds (any more: what earlier deletes left is freed first),
-    /// or when the policy finds no key: `excess` tells which. It waits for no shard:
-    /// [`Error::Locked`] where all that may have a key are locked.
+    /// Deletes at most `budget` keys of one shard by the policy. The transaction is returned
+    /// committed and still locked, so that `changes` can be written to a command log before it is
+    /// dropped. First frees blocks that earlier deletes left. Returns `None` if the limit is no
+    /// longer exceeded, or if the policy finds no key: `excess` shows which. Never waits for a
+    /// shard: returns [`Error::Locked`] if all shards that may have a key are locked.
     pub fn evict_step(
         &self,
         budget: usize,
@@ -78,7 +79,8 @@ impl Keyspace {
         self.evict_keys(budget, now, random)
     }
 
-    /// Does the same whatever is in use: for a writer for which the heap had no block.
+    /// Like [`Keyspace::evict_step`], however much is in use: for a writer for which the heap had
+    /// no block.
     pub fn evict_keys(
         &self,
         budget: usize,
@@ -126,7 +128,7 @@ fn sample(txn: &Txn<'_>, eviction: &Eviction, random: &mut Random, pool: &mut Po
         }
         for _ in 0..eviction.samples.max(1) {
             let Some(at) = index.random(shard, || random.next()) else { break };
-            // A hash may be here for the times of its fields alone.
+            // A hash may be in this index only because of the times of its fields.
             if eviction.policy.is_volatile() && entry::expiry(shard, at) == 0 {
                 continue;
             }
@@ -156,14 +158,14 @@ fn score(
     }
 }
 
-/// Deletes the best candidate of the locked shard; false if there is none.
+/// Deletes the best candidate of the locked shard; returns false if there is none.
 fn evict_one(
     txn: &mut Txn<'_>,
     eviction: &Eviction,
     random: &mut Random,
     pool: &mut Pool,
 ) -> Result<bool, Error> {
-    // A key sampled before may have been used, deleted, or made persistent since.
+    // A key sampled earlier may have been used, deleted, or made persistent since.
     for _ in 0..2 {
         sample(txn, eviction, random, pool);
         while let Some(candidate) = pool.take() {

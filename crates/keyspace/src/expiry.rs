@@ -8,12 +8,12 @@ use crate::txn::KeyLocation;
 use crate::{CommitError, Db, Keyspace, Progress, Txn, entry};
 
 impl Keyspace {
-    /// Deletes some expired keys of the shard, and some expired fields of hashes, at most `budget`
-    /// keys looked at. The transaction comes back committed and still locked, so that `changes` can
-    /// go into a command log before it is dropped.
+    /// Deletes some expired keys of the shard, and some expired fields of hashes; looks at about
+    /// `budget` keys. The transaction is returned committed and still locked, so that `changes` can
+    /// be written to a command log before it is dropped.
     ///
-    /// `more` when more than a tenth of the keys it looked at had expired: Redis's measure of being
-    /// after.
+    /// `more` is true if more than a tenth as many keys and fields were deleted as keys were looked
+    /// at: Redis's measure of lagging behind.
     pub fn expire_step(
         &self,
         shard: usize,
@@ -24,7 +24,8 @@ impl Keyspace {
         self.expire_in(self.begin_one(shard, now), budget)
     }
 
-    /// Does the same unless the shard is locked: for who has others to serve.
+    /// Like [`Keyspace::expire_step`], but returns `None` if the shard is locked: for a caller with
+    /// other work to do.
     pub fn try_expire_step(
         &self,
         shard: usize,
@@ -66,7 +67,7 @@ fn expire_some(txn: &mut Txn<'_>, db: Db, budget: usize, progress: &mut Progress
     let from = cursor.load(Relaxed);
     let (mut at, mut looked_at) = (from, 0);
     let (mut ttl_sum, mut ttl_keys) = (0, 0);
-    // A sparse index gives few entries a call: calls are bounded, too.
+    // A sparse index returns few entries in each call, so the number of calls is bounded too.
     for _ in 0..budget {
         at = txn.expiry_index(place).scan(shard, at, 1, |entry| {
             looked_at += 1;
@@ -92,20 +93,20 @@ fn expire_some(txn: &mut Txn<'_>, db: Db, budget: usize, progress: &mut Progress
     for at in with_expired_fields {
         let fields = expire_fields_of(txn, db, at);
         progress.done += fields;
-        // There are more than a step deletes: the next one comes here again.
+        // More fields have expired than one step deletes: the next step visits this hash again.
         if fields > 0 && txn.has_expired_fields(place, at) {
             cursor.store(from, Relaxed);
         }
     }
 }
 
-/// Deletes expired fields of a hash; how many.
+/// Deletes expired fields of a hash; returns their number.
 fn expire_fields_of(txn: &mut Txn<'_>, db: Db, at: Ptr) -> usize {
     let bytes = entry::key(&txn.shards[0], at).into_owned();
     let key = txn.key(&bytes);
     let savepoint = txn.savepoint();
     txn.expire_fields(db, &key).unwrap_or_else(|_| {
-        // No space even for that, or damaged: the fields stay, as expired as before.
+        // No space even for that, or the hash is damaged: the fields stay, as expired as before.
         txn.rollback_to(savepoint);
         0
     })

@@ -1,23 +1,23 @@
-//! Compaction: making spans free at once, for a writer that found no space, or before there is
-//! none.
+//! Compaction: making spans free at once, for a writer that found no space, or before space runs
+//! out.
 //!
-//! What deletes leave are free blocks of the sizes that were deleted. They serve other sizes only
-//! when whole spans are free. So a shard plans which of its spans are to be emptied, such that what
-//! is in them fits into the others ([`heap::Shard::plan_evacuation`]). After that it is left alone
-//! until enough was freed in it by others since it was planned, or enough of it was found that a
-//! restart had left unknown: a little for a writer that needs the space, a share of the shard for
-//! who works ahead, and more and more while that gains little.
+//! Deletes leave free blocks of the sizes that were deleted. Other sizes can use that space only
+//! when whole spans are free. So a shard plans which of its spans to empty, such that their blocks
+//! fit into the others ([`heap::Shard::plan_evacuation`]). After its plan the shard rests until
+//! enough bytes are new: others freed them since it was planned, or they were found in spans that a
+//! restart had left unknown. A writer that needs the space requires only a few new bytes. Work
+//! ahead of need requires a share of the shard, which grows while such plans gain little.
 //!
-//! First each block of those spans is taken for an entry: one whose key leads back to it through
-//! the index is one, and is moved. So the first spans are free after a few steps, however large the
-//! shard is. What is left (members, nodes, chunks, whose owners only a walk finds) is moved by a
-//! walk through the whole shard. What finds no space stays, and its span is not emptied: one block
-//! that is in the way costs its own span.
+//! First, the blocks of those spans are treated as entries: a block is an entry if its key leads
+//! back to it through the index, and is moved. So the first spans are free after a few steps,
+//! however large the shard is. The rest (members, nodes, chunks, whose owners only a walk finds) is
+//! moved by a walk through the whole shard. A block for which there is no space stays, and its span
+//! is not emptied: a block in the way costs only its own span.
 //!
-//! Each step locks one shard, for about [`BLOCKS`] blocks, and waits for none: a shard that is
-//! locked is tried again by the next step. Each moves blocks in one transaction, so that a crash
-//! leaves every block where it was or where it went. The caller keeps where it is ([`Compaction`])
-//! and lets nobody else take steps at the same time.
+//! Each step locks one shard, for about [`BLOCKS`] blocks, and never waits: if the shard is locked,
+//! the next step tries again. It moves blocks in one transaction, so that a crash leaves each block
+//! at its old or at its new place. The caller keeps the position ([`Compaction`]) and lets nobody
+//! else take steps at the same time.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -30,77 +30,82 @@ use crate::layout::{HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, expiry_root, 
 use crate::layout::{keys_root, physical_databases};
 use crate::{CommitError, Keyspace, entry};
 
-/// Blocks that a step moves, or entries that it looks at.
+/// How many blocks a step moves, or entries it looks at.
 const BLOCKS: usize = 64;
-/// Bytes of a span.
+/// The size of a span in bytes.
 const SPAN: u64 = heap::MAX_BLOCK as u64;
-/// Bytes that must be new in a shard since it was planned, for another plan, at least.
+/// The minimum number of bytes that must be new in a shard since its last plan before it is planned
+/// again.
 const WORTH: u64 = 128 << 10;
-/// The part of a shard that must be new for another plan ahead of need, and the most that is waited
-/// for where such plans gain little.
+/// The minimum share of a shard's bytes that must be new for another plan ahead of need: a 64th. It
+/// grows up to an eighth while such plans gain little.
 const SHARE_AHEAD: u64 = 64;
 const MOST_AHEAD: u64 = 8;
-/// Spans that are shared as soon as they are empty, and not at the end.
+/// Once this many spans have been emptied, they are shared at once and not only at the end.
 const SHARED: usize = 16;
-/// Times in a row that a shard is found locked before it is left for later.
+/// How many times in a row a shard may be found locked; after that it is left for later.
 const PATIENCE: u32 = 16;
 
-/// What is done in a shard.
+/// The stage of the work in a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     #[default]
     Plan,
-    /// Entries are moved out of the spans that are to be emptied.
+    /// Moving entries out of the spans that are to be emptied.
     Entries(EvacuationCursor),
-    /// Everything is looked at.
+    /// Walking through the whole shard.
     Walk(Defragmentation),
-    /// Free spans are made available to all; and whether that is the end.
+    /// Making free spans available to all; then the moving of entries continues at the cursor.
+    /// `None`: the work in the shard ends.
     Share(Option<EvacuationCursor>),
 }
 
-/// How long a shard is left alone.
+/// How long a shard rests.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
-    /// The count of new bytes when its last plan began, plus the bytes that moves freed since.
+    /// The count of new bytes when the shard's last plan began, plus the bytes freed by moves
+    /// since.
     since: u64,
-    /// Bytes that must be new for another plan ahead of need.
+    /// How many bytes must be new for another plan ahead of need.
     ahead: u64,
 }
 
-/// Where a compaction goes on.
+/// The state of a compaction between two steps.
 #[derive(Debug, Default)]
 pub struct Compaction {
     shard: usize,
     stage: Stage,
-    /// Spans that were to be emptied when some were shared last.
+    /// How many spans were still to be emptied when spans were last shared.
     to_empty: usize,
-    /// The same of the present plan: the count of new bytes when it began, plus what moves freed.
+    /// [`Rest::since`] for the present plan: the count of new bytes when it began, plus the bytes
+    /// freed by moves since.
     planned: Option<u64>,
-    /// Spans that the plan made free for all.
+    /// Spans that the present plan made free for all.
     gained: usize,
-    /// Of each shard, since its last plan came to its end.
+    /// For each shard, the rest that began when its last plan ended.
     rests: Vec<Option<Rest>>,
-    /// Shards in a row that gave nothing; those that rest ahead of need count in the second only.
+    /// How many shards in a row gained nothing. Shards that rest ahead of need count in the second
+    /// only.
     fruitless: usize,
     fruitless_ahead: usize,
-    /// Times in a row that the shard was locked.
+    /// How many times in a row the shard was found locked.
     found_locked: u32,
-    /// One of the shards that gave nothing was left since it was locked.
+    /// Whether one of the shards that gained nothing was left because it was locked.
     left_any: bool,
-    /// Shards that were left with a plan, which is to be ended.
+    /// Shards that were left because they were locked; their plans are ended at the next visit.
     left: BTreeSet<usize>,
     /// Blocks moved.
     pub moved: u64,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compacted {
     /// There may be more to do.
     More,
     /// This many spans are now free for all; there may be more to do.
     Freed(usize),
-    /// No shard has anything to give.
+    /// No shard can gain anything.
     Nothing,
 }
 
@@ -110,7 +115,7 @@ impl Compaction {
         (self.found_locked, self.planned, self.gained) = (0, None, 0);
     }
 
-    /// Leaves a shard that gave nothing.
+    /// Leaves a shard that gained nothing.
     fn leave(&mut self, shards: usize) -> Compacted {
         self.next_shard(shards);
         (self.fruitless, self.fruitless_ahead) = (self.fruitless + 1, self.fruitless_ahead + 1);
@@ -120,7 +125,7 @@ impl Compaction {
         self.after_all()
     }
 
-    /// Leaves a shard that rests, unless somebody needs space.
+    /// Leaves a shard that rests ahead of need.
     fn leave_ahead(&mut self, shards: usize) -> Compacted {
         self.next_shard(shards);
         self.fruitless_ahead += 1;
@@ -130,13 +135,14 @@ impl Compaction {
         self.after_all()
     }
 
-    /// Says what comes after all shards were left.
+    /// Returns the result after all shards were left: [`Compacted::More`] if one of them was
+    /// locked.
     fn after_all(&mut self) -> Compacted {
         (self.fruitless, self.fruitless_ahead) = (0, 0);
         if std::mem::take(&mut self.left_any) { Compacted::More } else { Compacted::Nothing }
     }
 
-    /// Leaves a shard that others have for long.
+    /// Leaves a shard that others have held for long.
     fn leave_locked(&mut self, shards: usize) -> Compacted {
         self.left.insert(self.shard);
         self.left_any = true;
@@ -151,8 +157,8 @@ impl Compaction {
         })
     }
 
-    /// Leaves the shard alone until there is something new in it. What was freed while blocks were
-    /// moved is not in the plan.
+    /// Lets the shard rest until enough bytes are new. Bytes that others freed during the plan are
+    /// new: the plan does not cover them.
     fn rest(&mut self, locked: &Shard<'_>, shards: usize) {
         self.rests.resize(shards, None);
         let rest = &mut self.rests[self.shard];
@@ -166,16 +172,16 @@ impl Compaction {
 }
 
 impl Keyspace {
-    /// Makes as many spans free as a writer of this many bytes needs that found no space, in at
-    /// most `steps` steps. The caller holds no shard. Threads that do so at the same time take
-    /// steps in turn.
+    /// Makes spans free, in at most `steps` steps, until there are enough for a writer that found
+    /// no space for `bytes` bytes. The caller holds no shard. Threads that do so at the same time
+    /// take steps in turn.
     pub fn compact_for(&self, at: &Mutex<Compaction>, bytes: usize, steps: usize) -> Compacted {
         let enough = self.heap().spans_for(bytes);
         self.compact_steps(at, steps, (enough, false))
     }
 
-    /// Takes up to `steps` steps for those who are going to need space: shards in which that gains
-    /// little rest.
+    /// Takes up to `steps` steps before space is needed. Shards in which compaction gains little
+    /// rest.
     pub fn compact_ahead(&self, at: &Mutex<Compaction>, steps: usize) -> Compacted {
         self.compact_steps(at, steps, (usize::MAX, true))
     }
@@ -205,7 +211,7 @@ impl Keyspace {
         }
     }
 
-    /// Takes a step of making spans free that are sparsely used, for who needs them now.
+    /// Takes a step of emptying sparsely used spans, for a caller that needs space now.
     pub fn compact_step(&self, at: &mut Compaction) -> Result<Compacted, CommitError> {
         self.step(at, false)
     }
@@ -305,7 +311,8 @@ impl Keyspace {
         Ok(Compacted::More)
     }
 
-    /// Makes what is free in the shard available to all, and goes on in it, or ends there.
+    /// Makes the shard's free spans available to all, and continues in the shard at `next`, or ends
+    /// there.
     fn share(&self, at: &mut Compaction, next: Option<EvacuationCursor>) -> Compacted {
         let shards = self.shards();
         let Some(freed) = self.heap().share_free_spans_of(at.shard) else {
@@ -334,7 +341,8 @@ impl Keyspace {
         Compacted::Freed(freed)
     }
 
-    /// Moves a block if it is an entry; returns whether it was moved. Anything may be in it.
+    /// Moves a block if it is an entry; returns whether it was moved. The block may contain
+    /// anything.
     fn move_entry(&self, locked: &mut Shard<'_>, block: Ptr) -> bool {
         let Some(hash) = self.hash_if_entry(locked, block) else { return false };
         for db in physical_databases() {
@@ -353,8 +361,7 @@ impl Keyspace {
         false
     }
 
-    /// Returns the hash of the key that the block has if it is an entry, by what can be told from
-    /// its bytes.
+    /// Returns the hash of the block's key if its bytes look like those of an entry.
     fn hash_if_entry(&self, locked: &Shard<'_>, block: Ptr) -> Option<u64> {
         let capacity = locked.capacity(block);
         if capacity < HEADER {
@@ -371,7 +378,8 @@ impl Keyspace {
     }
 }
 
-/// Waits for nobody: the shard's holder is soon done, or takes long.
+/// Handles a locked shard without waiting: its holder is done soon, and a later step succeeds, or
+/// takes long, and the shard is left.
 fn found_locked(at: &mut Compaction, shards: usize) -> Compacted {
     std::thread::yield_now();
     at.found_locked += 1;

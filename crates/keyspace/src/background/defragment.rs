@@ -1,12 +1,12 @@
-//! Giving memory back online: entries and their blobs move out of spans that are mostly empty.
+//! Defragmentation online: entries and their blobs move out of spans that are mostly empty.
 //!
-//! A step goes through some entries of one index in one shard, in the order of a scan, and moves
-//! those that are in sparse spans: the entry is copied, the slots that lead to it are swung, the
-//! old block is freed, all in one record. The index's own blocks move likewise. A scan of a client
-//! that is under way keeps its guarantee.
+//! A step visits some entries of one index in one shard, in the order of a scan, and moves those
+//! that are in sparse spans: it copies the entry, makes the slots that lead to it lead to the copy,
+//! and frees the old block, all in one record. The index's own blocks move likewise. A client's
+//! scan in progress keeps its guarantee.
 //!
-//! What finds no space stays where it is, and the walk goes on: an entry alone, or the segment of
-//! an index, or what is left of a large value.
+//! Anything for which there is no space stays where it is, and the walk continues after it: a
+//! single entry, the segment of an index, or the rest of a large value.
 
 use heap::{Full, Ptr, Shard, View};
 use structures::blob::Blob;
@@ -22,23 +22,23 @@ use crate::{CommitError, Keyspace, entry, verify};
 
 const INDEXES: usize = 2 * DATABASES;
 
-/// The index of the function libraries, which comes after those.
+/// The index of the function libraries, which follows those.
 const LIBRARIES_INDEX: u8 = keys_root(LIBRARIES) as u8;
 
-/// Where defragmentation of a shard goes on.
+/// The position of a defragmentation within a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Defragmentation {
-    /// The root word of the index: those of all keys come first, then those of expiry times, then
-    /// that of the function libraries.
+    /// The number of the index's root word: first those of all keys, then those of expiry times,
+    /// then that of the function libraries.
     index: u8,
     cursor: u64,
     within: Option<Within>,
-    /// Blocks moved since it began with the shard.
+    /// Blocks moved since the defragmentation of the shard began.
     pub moved: u64,
 }
 
 impl Defragmentation {
-    /// Goes on after what is done: in the same index, in the next, or nowhere.
+    /// Returns where to continue: in the same index, in the next one, or nowhere.
     fn go_on(self) -> Option<Defragmentation> {
         if self.cursor != 0 || self.within.is_some() {
             return Some(self);
@@ -51,15 +51,16 @@ impl Defragmentation {
         Some(Defragmentation { index, ..self })
     }
 
-    /// Returns the physical database that the index is of.
+    /// Returns the physical database to which the index belongs.
     fn db(self) -> u8 {
         if self.index == LIBRARIES_INDEX { LIBRARIES } else { self.index % DATABASES as u8 }
     }
 }
 
 impl Keyspace {
-    /// Looks at about `budget` entries of the shard, and moves those that are in sparse spans. None
-    /// when it has been through the whole shard; where that is locked it gets no further.
+    /// Looks at about `budget` entries of the shard, and moves those that are in sparse spans.
+    /// Returns where to continue: `None` at the end of the shard, and `from` itself if the shard is
+    /// locked.
     pub fn defragment_step(
         &self,
         shard: usize,
@@ -74,7 +75,7 @@ impl Keyspace {
         next
     }
 
-    /// Takes a step of the same in a shard that is locked already, and commits it.
+    /// Like [`Keyspace::defragment_step`], in a shard that the caller has locked. Commits the step.
     pub(super) fn defragment_locked(
         &self,
         locked: &mut Shard<'_>,
@@ -89,7 +90,7 @@ impl Keyspace {
         let expiring = Index::at(locked.root(expiry_root(db)));
         let mut moved = 0;
         let next = index.defragment(locked, from.cursor, budget, |shard, old| {
-            // An entry moves once, by the index of all keys.
+            // An entry is moved only once, through the index of all keys.
             if usize::from(from.index) != keys_root(db) {
                 return Ok(None);
             }
@@ -110,8 +111,8 @@ impl Keyspace {
         Ok(Defragmentation { cursor, within, moved: from.moved + moved, ..from }.go_on())
     }
 
-    /// Returns the same for members of a large set, hash or sorted set, a leaf of the latter, or a
-    /// node of a long list or stream.
+    /// Does the same for members of a large set, hash or sorted set, for a leaf of a sorted set, or
+    /// for a node of a long list or a piece of a stream.
     fn defragment_table(
         &self,
         locked: &mut Shard<'_>,
@@ -144,8 +145,8 @@ impl Keyspace {
         Ok(Defragmentation { within, moved: from.moved + moved, ..from }.go_on())
     }
 
-    /// Moves an entry, and what is in blocks of its own, out of sparse spans. Where there is no
-    /// space for that it stays, and its span is emptied no more.
+    /// Moves an entry, and the blocks that it owns, out of sparse spans. If there is no space for
+    /// that, it stays, and its span is no longer to be emptied.
     pub(super) fn try_relocate(
         &self,
         shard: &mut Shard<'_>,
@@ -168,7 +169,7 @@ impl Keyspace {
         old: Ptr,
     ) -> Result<Option<Ptr>, Full> {
         if Kind::decode(shard.word(old)).is_none() {
-            // Damaged: where it is is all that is known of some.
+            // Damaged entries stay: of some of them, only the place is known.
             return Ok(None);
         }
         let cell = entry::cell(shard, old);
@@ -193,7 +194,8 @@ impl Keyspace {
         let mut bytes: Vec<u8> = (0..size.div_ceil(8) as u64)
             .flat_map(|word| shard.word(old.add(8 * word)).to_le_bytes())
             .collect();
-        // Not the space after it: the next append would falsify what is published here.
+        // Only the bytes in use are published: the next append writes the space after them, which
+        // would falsify what is published here.
         if FaultPoint::MoveWithoutSpace.is_enabled() {
             bytes.truncate(size);
         }
@@ -211,7 +213,7 @@ impl Keyspace {
     }
 }
 
-/// Moves the node of a list's element; the element to go on with.
+/// Moves the node that contains the list's element `index`; returns the element to continue with.
 fn relocate_nodes(shard: &mut Shard<'_>, at: Ptr, list: List, index: u64) -> Result<u64, Full> {
     let (moved, next) = collection::relocate_list(shard, list, index)?;
     if let Some(list) = moved {
@@ -221,7 +223,7 @@ fn relocate_nodes(shard: &mut Shard<'_>, at: Ptr, list: List, index: u64) -> Res
     Ok(next)
 }
 
-/// Moves a node of a stream, or a part of a group; the place of the stream to go on with.
+/// Moves the piece at a position of a stream; returns the position to continue with.
 fn relocate_stream_part(
     shard: &mut Shard<'_>,
     at: Ptr,

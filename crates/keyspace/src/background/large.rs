@@ -1,9 +1,10 @@
-//! Going through large tables, and long lists, in steps, during a walk through the keys.
+//! Processing large tables, long lists and the like in steps of their own, during a walk through
+//! the keys.
 //!
-//! A walk takes some keys at a time, from a cursor of the index of keys. Where there are tables
-//! among them, the walk stops after these keys and goes through their tables, one after the other
-//! in the order of their keys' hashes; each by a cursor of its own. Between two steps keys may
-//! come, go and move: a table that is not there any more is left out.
+//! A walk takes some keys at a time, from a cursor of the index of keys. If any of them have large
+//! tables, the walk stops after these keys and processes their tables one after the other, in the
+//! order of their keys' hashes, each with a cursor of its own. Between two steps, keys may be
+//! created, deleted and moved: a table that no longer exists is left out.
 
 use heap::{Ptr, Shard, View};
 use structures::dict::Dict;
@@ -17,26 +18,26 @@ use crate::head::Layout;
 use crate::key::Hashing;
 use crate::layout::Kind;
 
-/// A walk is within a table.
+/// The position of a walk that is inside a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Within {
-    /// Where the walk was when it took the keys that the table's is among.
+    /// The walk's cursor when it took the keys, of which the table's key is one.
     pub(crate) from: u64,
-    /// The hash of its key.
+    /// The hash of the table's key.
     hash: u64,
-    /// Where the walk through the table goes on.
+    /// The cursor of the walk through the table.
     pub(crate) cursor: u64,
 }
 
-/// What is gone through in steps of its own.
+/// A value that is processed in steps of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Large {
     Table(Dict),
     /// A list of more than one node.
     List(List),
-    /// A large sorted set.
+    /// A sorted set in its large form.
     SortedSet(SortedSet),
-    /// A stream of more than one node.
+    /// A stream of more than one node, or with groups.
     Stream(Stream),
 }
 
@@ -56,7 +57,7 @@ fn table(shard: &Shard<'_>, at: Ptr) -> Option<Large> {
 }
 
 impl Within {
-    /// Returns the first table of some keys: `count` from `from` on.
+    /// Returns the first table among the `count` keys from `from` on.
     pub(crate) fn first(
         shard: &Shard<'_>,
         (index, hashing): (Index, &Hashing),
@@ -85,7 +86,7 @@ impl Within {
         next.map(|hash| Within { from, hash, cursor: 0 })
     }
 
-    /// Returns the entry and the table, if they are still there.
+    /// Returns the entry and the table, if they still exist.
     pub(crate) fn find(
         &self,
         shard: &Shard<'_>,
@@ -96,8 +97,8 @@ impl Within {
         table(shard, at).map(|large| (at, large))
     }
 
-    /// Returns where to go on: in this table if its cursor says so, else in the next one of the
-    /// same keys.
+    /// Returns where to continue: in this table unless its cursor is 0, otherwise in the next table
+    /// of the same keys.
     pub(crate) fn next(
         self,
         cursor: u64,

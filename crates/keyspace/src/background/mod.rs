@@ -1,8 +1,9 @@
-//! Background work, in steps that look at a bounded number of items under one shard's lock.
+//! Background work in steps, each of which looks at a bounded number of items under one shard's
+//! lock.
 //!
-//! The server calls them between other work; nothing here starts a thread or waits. How long a step
-//! held its lock is measured in CPU time of its thread, so that a busy machine does not look like a
-//! long step.
+//! The server calls them between other work; nothing here starts a thread or waits. The time for
+//! which a step holds its lock is measured as CPU time of its thread, so that a busy machine does
+//! not look like a long step.
 
 mod compact;
 mod defragment;
@@ -25,9 +26,10 @@ use structures::stream::Stream;
 use crate::layout::{OWNER_EXPIRY, OWNER_LIST, OWNER_MEMBERS, QUEUE_ROOT, STREAM_OWNERS};
 use crate::{CommitError, Keyspace, Progress, Txn, entry};
 
-/// Blocks that a step frees for somebody who waits for space.
+/// How many blocks a step frees for a caller that waits for space.
 const BLOCKS: usize = 256;
-/// Held blocks whose return is a step of its own: where readers come and go, there are always some.
+/// A step that returns at least this many held blocks does nothing else. The threshold is above 1
+/// because some blocks are always held while readers come and go.
 const MANY_HELD: usize = 256;
 
 /// Measures how long a step holds a lock.
@@ -37,7 +39,7 @@ pub struct LockHold<'k> {
 }
 
 impl LockHold<'_> {
-    /// Ends it: the locks are released.
+    /// Ends the measurement: the locks have been released.
     pub fn done(self) {
         let took = cpu_ns().saturating_sub(self.begin);
         self.longest.fetch_max(took, Relaxed);
@@ -50,7 +52,7 @@ fn cpu_ns() -> u64 {
 }
 
 impl Keyspace {
-    /// Begins to measure how long locks are held, in time of the thread's CPU.
+    /// Begins to measure how long locks are held, in CPU time of the thread.
     pub fn time_lock_hold(&self) -> LockHold<'_> {
         LockHold { longest: &self.longest_lock_hold, begin: cpu_ns() }
     }
@@ -61,8 +63,8 @@ impl Keyspace {
         self.longest_lock_hold.load(Relaxed)
     }
 
-    /// Frees some of what deletes left, at most about `budget` blocks; nothing where the shard is
-    /// locked.
+    /// Frees about `budget` blocks from the shard's free queue, into which deletes put their
+    /// blocks; none if the shard is locked.
     pub fn reclaim_step(&self, id: usize, budget: usize) -> Result<Progress, CommitError> {
         match self.try_begin_one(id, 0) {
             Some(txn) => self.reclaim(txn, budget),
@@ -70,7 +72,7 @@ impl Keyspace {
         }
     }
 
-    /// Frees some of what deletes left in the one shard that the transaction holds.
+    /// Frees about `budget` blocks from the free queue of the transaction's only shard.
     fn reclaim(&self, mut txn: Txn<'_>, budget: usize) -> Result<Progress, CommitError> {
         let held = self.time_lock_hold();
         let shard = &mut txn.shards[0];
@@ -82,7 +84,7 @@ impl Keyspace {
         shard.allow_reserve(true);
         let done =
             queue.step(shard, budget, |shard, owner, owned| free_owned(shard, queue, owner, owned));
-        // No space even in the reserve: what is staged is dropped with the transaction.
+        // Even the reserve has no space: dropping the transaction discards what is staged.
         let Ok(done) = done else { return Ok(Progress::default()) };
         let more = !queue.is_empty(shard);
         shard.allow_reserve(false);
@@ -94,14 +96,15 @@ impl Keyspace {
         Ok(Progress { looked_at: done, done, more: more && done > 0 })
     }
 
-    /// Returns held blocks to the free ones, in at most this many steps; true if there were any.
-    /// For a writer that found none: it holds no shard.
+    /// Returns held blocks to the free ones, in at most `steps` steps; returns true if there were
+    /// any. For a writer that found no space; it must hold no shard.
     pub fn return_held(&self, steps: usize) -> bool {
         (0..steps).take_while(|_| self.heap().return_held_step() > 0).count() > 0
     }
 
-    /// Frees what deletes left in all shards, in steps, until nothing waits or `enough` says
-    /// so; whether anything was freed. For a writer that found no space: it holds no shard.
+    /// Frees held blocks and those in the free queues of all shards, in steps, until the queues are
+    /// empty or `enough` returns true. Skips shards that are locked. Returns whether anything was
+    /// freed. For a writer that found no space; it must hold no shard.
     pub fn reclaim_until(&self, mut enough: impl FnMut() -> bool) -> bool {
         let mut freed = !enough() && self.heap().return_held_step() > 0;
         for shard in 0..self.shards() {
@@ -115,9 +118,9 @@ impl Keyspace {
         freed
     }
 
-    /// Frees what deletes left and gives the space of all that is free back to the medium,
-    /// now; the bytes that were given back. The caller holds no shard. May take long where much is
-    /// to be freed, or a shard is locked.
+    /// Empties the free queues, and gives the space of everything that is free back to the medium,
+    /// now. Returns the number of bytes given back. The caller must hold no shard. May take long if
+    /// much is to be freed or a shard is locked.
     pub fn purge(&self) -> u64 {
         for shard in 0..self.shards() {
             while self.has_garbage(shard)
@@ -129,16 +132,16 @@ impl Keyspace {
         self.heap().purge()
     }
 
-    /// Takes a bounded step of returning blocks that a snapshot held, or of giving space back
-    /// that nobody needed for a while ([`heap::Heap::rest`]), or a purge that was asked for; true
-    /// if there is more to do. A purge waits, for a later call, until a shard is unlocked in which
-    /// deletes left something.
+    /// Takes a bounded step of the following work; returns true if there is more to do: it returns
+    /// blocks that a snapshot held, carries out a purge that was requested, or gives back space
+    /// that was not needed for a while ([`heap::Heap::rest`]). If the next shard of a purge is
+    /// locked, the purge waits for a later call.
     pub fn give_back_step(&self) -> bool {
         if self.heap().return_held_step() >= MANY_HELD {
             return true;
         }
         if let Some(shard) = self.heap().shard_to_purge() {
-            // Under its lock: who has it may be about to leave something.
+            // Under the shard's lock: its present holder may be about to put blocks into the queue.
             let Some(txn) = self.try_begin_one(shard, 0) else { return false };
             if self.reclaim(txn, BLOCKS).is_ok_and(|freed| freed.done > 0) {
                 return true;
@@ -147,7 +150,7 @@ impl Keyspace {
         self.heap().purge_step() || self.heap().give_back()
     }
 
-    /// Returns true if there is something for `reclaim_step` in the shard. Takes no lock.
+    /// Returns true if the shard's free queue is not empty. Takes no lock.
     pub fn has_garbage(&self, shard: usize) -> bool {
         self.shared.root_word(shard, QUEUE_ROOT) != 0
     }

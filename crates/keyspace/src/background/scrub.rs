@@ -1,9 +1,9 @@
-//! Looking for damage before somebody meets it: all keys of a shard, in bounded steps.
+//! Searching for damage before clients meet it: all keys of a shard, in bounded steps.
 //!
 //! A step verifies some entries under the shard's lock, in the order of a scan. The chunks of large
-//! values are verified after the lock was released, pinned: their bytes do not change. What is
-//! found to be damaged is marked, as after a media error, so that clients are told; an index that
-//! does not lead to its own entries is rebuilt.
+//! values are verified after the lock was released. They are pinned, so their bytes do not change.
+//! Keys that are found to be damaged are marked, as after a media error, so that clients get an
+//! error; an index that does not lead to its own entries is rebuilt.
 
 use heap::{Pin, Ptr, Shard};
 use structures::index::{Index, Near, WalkItem};
@@ -14,12 +14,12 @@ use crate::layout::{Kind, keys_root, next_database};
 use crate::rebuild::rebuild;
 use crate::{CommitError, Keyspace, entry, verify};
 
-/// Entries asked of the index at a time.
+/// How many entries are requested from the index at a time.
 const AT_ONCE: usize = 16;
-/// Entries that a step verifies at most under one hold of the lock.
+/// About how many entries a step verifies while it holds the lock.
 const ENTRIES: usize = 128;
 
-/// Where the scrub of a shard goes on, and what it went through since it began with the shard.
+/// The position of a scrub within a shard, and its totals since it began with the shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrub {
     db: u8,
@@ -41,20 +41,21 @@ struct Chunk {
     crc: u32,
 }
 
-/// What a hold of the lock left to do.
+/// The work that is left after the lock was released.
 #[derive(Default)]
 struct Rest {
     chunks: Vec<Chunk>,
     pin: Option<Pin>,
-    /// Entries that are damaged.
+    /// The damaged entries.
     damaged: Vec<Ptr>,
-    /// A slot leads to an entry that has its place elsewhere.
+    /// Whether the index is damaged: one of its segments is, or a slot leads to an entry that
+    /// belongs elsewhere.
     misled: bool,
 }
 
 impl Keyspace {
-    /// Verifies some keys of the shard. None when it has been through the whole shard; the last
-    /// answer has the sums.
+    /// Verifies some keys of the shard, and marks those that are damaged. Returns the new position
+    /// and whether there is more; the last position has the totals of the shard.
     pub fn scrub_step(&self, shard: usize, from: Scrub) -> Result<(Scrub, bool), CommitError> {
         if from.keys == 0 && self.has_media_errors() {
             self.resolver().sweep_unidentified(shard);
@@ -88,7 +89,7 @@ impl Keyspace {
         Ok((next, true))
     }
 
-    /// Verifies what comes next under the lock; the cursor after it.
+    /// Verifies the next entries under the lock; returns the cursor after them.
     fn look(&self, shard: &Shard<'_>, next: &mut Scrub, rest: &mut Rest) -> u64 {
         let index = Index::at(shard.root(keys_root(next.db)));
         let (mut cursor, mut entries) = (next.cursor, Vec::new());
@@ -110,7 +111,8 @@ impl Keyspace {
         }
     }
 
-    /// Verifies some members of a table, a leaf of a sorted set, or a node of a list or stream.
+    /// Verifies some members of a table, a leaf of a sorted set, a node of a list, or a piece of a
+    /// stream.
     fn look_within(&self, shard: &Shard<'_>, within: Within, next: &mut Scrub, rest: &mut Rest) {
         let index = Index::at(shard.root(keys_root(next.db)));
         let mut cursor = 0;
@@ -190,7 +192,7 @@ impl Keyspace {
         }
     }
 
-    /// Marks what is still there and still damaged; how many keys.
+    /// Marks the entries that still exist and are still damaged; returns their number.
     fn mark_damaged(&self, shard: usize, db: u8, rest: Rest) -> Result<u64, CommitError> {
         let mut locked = self.heap().lock(shard);
         let mut slots: Vec<(Ptr, Near)> = Vec::new();
@@ -218,11 +220,12 @@ impl Keyspace {
             if is_entry {
                 self.resolver().mark(&mut locked, db, at, near, seen)?;
             } else {
-                // The slot may be what is damaged: then this is no entry, and not to be written to.
+                // The slot itself may be damaged. Then this is no entry, and must not be written
+                // to.
                 self.resolver().remember(locked.id(), db, at, near, seen);
             }
         }
-        // Afterwards, since it leaves out what nobody remembers.
+        // After the entries, since a rebuild leaves out those without a name that nobody remembers.
         if rest.misled && rebuild(&self.shared, &mut locked, db).is_ok() {
             self.resolver().report_rebuilt(shard, db);
         }

@@ -4,23 +4,23 @@ use super::integer::SPAN;
 use super::{BitInteger, BitOverflow, Need, byte};
 use crate::{Db, Error, Key, Str, Txn};
 
-/// An integer inside a string, and what is to become of it.
+/// An integer inside a string, and what to do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitField {
-    /// What it is.
+    /// Its sign and width.
     pub integer: BitInteger,
     /// The number of its highest bit.
     pub at: u64,
-    /// What is done to it; `None`: it is read.
+    /// How it is changed; `None`: it is read only.
     pub change: Option<BitChange>,
 }
 
 /// A change of an integer inside a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BitChange {
-    /// It becomes this, and the answer is what it was.
+    /// Sets it to this value; the result is the old value.
     Set(i64, BitOverflow),
-    /// So much is added to it, and the answer is the sum.
+    /// Adds this to it; the result is the sum.
     Add(i64, BitOverflow),
 }
 
@@ -30,7 +30,7 @@ impl BitField {
         self.at.saturating_add(u64::from(self.integer.bits()) - 1)
     }
 
-    /// Returns what it becomes, `None` if nothing may be written, and the answer.
+    /// Returns the new value (`None`: nothing may be written) and the result.
     fn changed(&self, old: i64) -> (Option<i64>, i64) {
         match self.change {
             None => (Some(old), old),
@@ -46,16 +46,17 @@ impl BitField {
 }
 
 impl Str<'_> {
-    /// Returns the integer whose highest bit is number `at`; the bits after the end are clear.
+    /// Returns the integer whose highest bit is number `at`; bits after the end are clear.
     pub fn integer(&self, integer: BitInteger, at: u64) -> Result<i64, Error> {
         Ok(integer.read(self.window::<SPAN>(byte(at))?, bit(at)))
     }
 }
 
 impl Txn<'_> {
-    /// Reads and changes integers inside a string, in this order: their answers, `None` for one
-    /// that does not fit, and whether the value changed. The string becomes as long as what is
-    /// changed takes, even where nothing is written.
+    /// Reads and changes integers inside a string, in the given order. Returns their results,
+    /// `None` for an integer that overflows and may not be written, and whether the value of the
+    /// key changed. The string is extended to include every integer that is to be changed, even if
+    /// nothing is written.
     pub fn change_bit_fields(
         &mut self,
         db: Db,
@@ -97,7 +98,7 @@ impl Txn<'_> {
         Ok((answers, changed))
     }
 
-    /// Returns a key that is not there reads as zeros and is not made.
+    /// Reads integers. A key that does not exist reads as zeros and is not created.
     fn read_bit_fields(
         &mut self,
         db: Db,
@@ -114,7 +115,7 @@ impl Txn<'_> {
     }
 }
 
-/// Returns the bit within its byte.
+/// Returns the position of a bit within its byte.
 fn bit(at: u64) -> u32 {
     (at & 7) as u32
 }

@@ -1,43 +1,43 @@
-//! Integers of any width at any bit of a string: highest bit first.
+//! Integers of up to 64 bits at any bit of a string, highest bit first.
 
-/// A kind of integer: signed of 1 to 64 bits, or unsigned of 1 to 63.
+/// The type of an integer: signed of 1 to 64 bits, or unsigned of 1 to 63.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitInteger {
     signed: bool,
     bits: u32,
 }
 
-/// What becomes of a result that does not fit.
+/// What happens to a result that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BitOverflow {
-    /// Its lowest bits stay.
+    /// Its lowest bits are kept.
     Wrap,
-    /// The nearest value that fits.
+    /// The nearest value that fits is used.
     Saturate,
     /// Nothing is written.
     Fail,
 }
 
-/// Bytes in which an integer of 64 bits is, wherever it starts.
+/// The number of bytes that contain an integer of 64 bits, wherever it begins.
 pub(super) const SPAN: usize = 9;
 
 impl BitInteger {
-    /// Returns a signed one of this many bits; `None` unless they are 1 to 64.
+    /// Returns a signed integer of this many bits; `None` unless there are 1 to 64.
     pub fn signed(bits: u32) -> Option<BitInteger> {
         (1..=64).contains(&bits).then_some(BitInteger { signed: true, bits })
     }
 
-    /// Returns an unsigned one of this many bits; `None` unless they are 1 to 63.
+    /// Returns an unsigned integer of this many bits; `None` unless there are 1 to 63.
     pub fn unsigned(bits: u32) -> Option<BitInteger> {
         (1..=63).contains(&bits).then_some(BitInteger { signed: false, bits })
     }
 
-    /// Returns how many bits it has.
+    /// Returns its width in bits.
     pub fn bits(self) -> u32 {
         self.bits
     }
 
-    /// Returns the integer at bit `offset`, below 8, of these bytes.
+    /// Returns the integer at bit `offset` of these bytes; `offset` must be below 8.
     pub(super) fn read(self, bytes: [u8; SPAN], offset: u32) -> i64 {
         let raw = (wide(bytes) >> self.shift(offset)) as u64 & self.mask();
         let unused = 64 - self.bits;
@@ -53,7 +53,7 @@ impl BitInteger {
         std::array::from_fn(|at| all[16 - SPAN + at])
     }
 
-    /// Returns what `value`, as wide as it is, becomes; `None` where it may not be written.
+    /// Returns the value to write for the result `value`; `None` if nothing may be written.
     pub(super) fn fit(self, value: i128, overflow: BitOverflow) -> Option<i64> {
         let (least, most) = if self.signed {
             (-(1i128 << (self.bits - 1)), (1i128 << (self.bits - 1)) - 1)
@@ -74,8 +74,8 @@ impl BitInteger {
         }
     }
 
-    /// Returns a new value as it is given for a store: without a sign, a negative one is a very
-    /// large one.
+    /// Returns a value that is to be set, as this type interprets it: if it is unsigned, a negative
+    /// value is a very large one.
     pub(super) fn given(self, value: i64) -> i128 {
         if self.signed { i128::from(value) } else { i128::from(value as u64) }
     }

@@ -1,7 +1,7 @@
-//! Bitmaps: strings, bit by bit. Bit 0 is the highest of the first byte.
+//! Bitmaps: strings, bit by bit. Bit 0 is the highest bit of the first byte.
 //!
-//! A bit after the end of a string reads as 0, and writing one there makes the string as long as
-//! it takes. Commands and the library both come here: what a bit means is nowhere else.
+//! A bit after the end of a string reads as 0. Writing it extends the string up to its byte. Both
+//! the commands and the library use this module: no other code interprets bits.
 
 mod field;
 mod integer;
@@ -16,7 +16,7 @@ pub use operate::BitOperation;
 pub use range::Bits;
 
 impl Str<'_> {
-    /// Returns the bit with this number; a clear one after the end.
+    /// Returns the bit with this number; a bit after the end is clear.
     pub fn bit(&self, number: u64) -> Result<bool, Error> {
         Ok(self.window::<1>(byte(number))?[0] & mask(number) != 0)
     }
@@ -55,7 +55,7 @@ impl Str<'_> {
         Ok(found)
     }
 
-    /// Bytes `at..at + N`; zeros after the end.
+    /// Returns the bytes `at..at + N`; those after the end are zeros.
     fn window<const N: usize>(&self, at: usize) -> Result<[u8; N], Error> {
         let mut bytes = [0; N];
         let mut filled = 0;
@@ -67,19 +67,19 @@ impl Str<'_> {
     }
 }
 
-/// What has to be done to a string before its bits are written.
+/// The preparation that a string needs before its bits are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
     Nothing,
-    /// It is to be no longer kept as an integer or as a string that was written as a whole; its
-    /// value stays.
+    /// Its encoding, that of an integer or of a string that was set as a whole, must become
+    /// [`Encoding::Raw`]; its value stays.
     Form,
-    /// It grows, or is made.
+    /// It must grow, or be created.
     Growth,
 }
 
 impl Txn<'_> {
-    /// Sets or clears a bit; what it was, and whether the value changed.
+    /// Sets or clears a bit. Returns its old value, and whether the value of the key changed.
     pub fn set_bit(
         &mut self,
         db: Db,
@@ -105,8 +105,8 @@ impl Txn<'_> {
         Ok((was, changed))
     }
 
-    /// The string at a key of which bits up to number `last` are to be written, and what it needs
-    /// whatever the bits are.
+    /// Opens the string at a key, of which bits up to number `last` are to be written. Returns its
+    /// entry, and the preparation that it needs whatever the bits are.
     fn open_bits(
         &mut self,
         db: Db,
@@ -127,12 +127,12 @@ impl Txn<'_> {
     }
 }
 
-/// Returns the byte in which a bit is.
+/// Returns the index of the byte that contains a bit.
 fn byte(number: u64) -> usize {
     (number >> 3) as usize
 }
 
-/// Returns the bit within its byte.
+/// Returns the mask of a bit within its byte.
 fn mask(number: u64) -> u8 {
     0x80 >> (number & 7)
 }

@@ -1,4 +1,4 @@
-//! Strings combined bit by bit. The shorter ones are continued with zeros.
+//! Strings combined bit by bit. Shorter strings are extended with zeros.
 
 use crate::{Db, Error, Expire, Key, Txn};
 
@@ -11,7 +11,7 @@ pub enum BitOperation {
     Or,
     /// Bits that are set in an odd number of them.
     Xor,
-    /// Bits that are clear in the first one; the others must not be there.
+    /// Bits that are clear in the first one, which must be the only one.
     Not,
     /// Bits that are set in the first one and in none of the others.
     Difference,
@@ -24,8 +24,9 @@ pub enum BitOperation {
 }
 
 impl Txn<'_> {
-    /// Makes a key hold what an operation makes of the strings at others: its length in bytes, and
-    /// whether anything was written. Where that is empty, the key is deleted.
+    /// Stores the result of an operation on the strings at `sources` in the key `target`. Returns
+    /// the result's length in bytes, and whether the key was written or deleted: an empty result
+    /// deletes it.
     pub fn combine_bits(
         &mut self,
         db: Db,
@@ -75,7 +76,7 @@ impl Txn<'_> {
     }
 
     fn bits(&mut self, db: Db, key: &Key<'_>) -> Result<Vec<u8>, Error> {
-        // As for a write: one that has expired is deleted first, so that a replay, for which
+        // As for a write: a key that has expired is deleted first, so that a replay, for which
         // nothing expires, reads the same.
         match self.find_mut_to_read(db, key)? {
             Some(entry) => Ok(self.string(&entry)?.to_vec()?),
@@ -84,8 +85,8 @@ impl Txn<'_> {
     }
 }
 
-/// Returns the first string compared with the bits that are set in any of the others, as long as
-/// the longest of all.
+/// Returns the first string combined with the bits that are set in any of the others; the result is
+/// as long as the longest string.
 fn against_others(operation: BitOperation, mut first: Vec<u8>, mut others: Vec<u8>) -> Vec<u8> {
     let len = first.len().max(others.len());
     first.resize(len, 0);
@@ -108,8 +109,8 @@ fn remove(from: &mut [u8], bits: &[u8]) {
     from.iter_mut().zip(bits).for_each(|(to, with)| *to &= !with);
 }
 
-/// Adds the bits of a string to those that were set in any, and to `several` those that were so
-/// before.
+/// Adds the bits of `b` to `a`, the bits that are set in any string so far, and to `several` those
+/// that were set in both.
 fn add_once(a: Vec<u8>, b: Vec<u8>, several: &mut Vec<u8>) -> Vec<u8> {
     let (mut long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
     if let Some(more) = short.len().checked_sub(several.len()) {

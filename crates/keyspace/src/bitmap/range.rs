@@ -13,8 +13,8 @@ impl Bits {
         Bits { from: 0, to: len as u64 * 8 }
     }
 
-    /// Returns the range from `start` to `end`, both included and negative from the end, counted in
-    /// bits or bytes; `None` for none.
+    /// Returns the range from `start` to `end`, both inclusive and in bits or bytes; negative
+    /// positions are counted from the end. Returns `None` if the range is empty.
     pub fn within(len: usize, start: i64, end: i64, in_bits: bool) -> Option<Bits> {
         let unit = if in_bits { 1 } else { 8 };
         let total = (len as u64 * 8 / unit) as i64;
@@ -23,12 +23,13 @@ impl Bits {
         (start <= end).then(|| Bits { from: start as u64 * unit, to: (end as u64 + 1) * unit })
     }
 
-    /// Returns the byte at which the first of the bits is, and the one after the last.
+    /// Returns the index of the byte that contains the first bit, and the index after that of the
+    /// last.
     pub(super) fn bytes(self) -> (usize, usize) {
         ((self.from >> 3) as usize, self.to.div_ceil(8) as usize)
     }
 
-    /// Returns which bits of byte `at` are meant.
+    /// Returns a mask of the bits of byte `at` that are in the range.
     pub(super) fn mask(self, at: usize) -> u8 {
         let begin = at as u64 * 8;
         let first = self.from.saturating_sub(begin).min(8);

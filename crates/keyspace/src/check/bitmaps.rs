@@ -1,13 +1,13 @@
-//! Rebuilding bitmaps from what can be reached: a block to which an entry, an index or the free
-//! queue leads is in use.
+//! Rebuilding bitmaps from the blocks that are reachable: a block is in use if an entry, an index
+//! or the free queue leads to it.
 //!
-//! All blocks of a shard's spans count as allocated while it is walked, so that the walk goes on
-//! through those whose bits were lost. The bits of what it reached are added by ordinary
-//! transactions; what has a bit and was not reached is freed by the repair that follows. Nothing is
-//! reserved in the shard before its bits are there.
+//! While a shard is walked, all blocks of its spans count as allocated, so that the walk continues
+//! through those whose bits were lost. Ordinary transactions set the bits of the blocks that it
+//! reached. Blocks whose bits are set and that it did not reach are freed by the repair that
+//! follows. Nothing is reserved in the shard before its bits have been restored.
 //!
-//! This relies on the indexes: where one of the same shard is damaged too, entries in use would
-//! look free. Then nothing more is changed.
+//! This relies on the indexes: if an index of the same shard is damaged too, entries in use would
+//! look free. In that case the repair changes nothing more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,9 +19,9 @@ use crate::walk::Walk;
 use crate::{CheckError, Keyspace};
 
 impl Keyspace {
-    /// Makes a pool ready for [`Keyspace::repair`] that lists losses, or was stopped for one:
-    /// rebuilds the bitmaps that were lost, and marks the keys that were. How many blocks got their
-    /// bit again. At rest: nobody else uses the keyspace.
+    /// Prepares a pool that lists losses, or was stopped because of one, for [`Keyspace::repair`]:
+    /// rebuilds the bitmaps that were lost, and marks the keys that were. Returns the number of
+    /// blocks whose bits were restored. At rest: nobody else uses the keyspace.
     pub fn begin_repair(&self) -> Result<u64, Refusal> {
         let region = self.heap().region();
         region.repair();
@@ -41,7 +41,8 @@ impl Keyspace {
         }
     }
 
-    /// Gives each block of a shard that is reached its bit; to how many.
+    /// Sets the bit of each reachable block of a shard; returns the number of bits that were not
+    /// set.
     pub(super) fn rebuild_bitmaps(&self, shard: usize) -> Result<u64, Refusal> {
         let mut locked = self.heap().lock(shard);
         let mut index = None;
@@ -58,8 +59,8 @@ impl Keyspace {
         }
     }
 
-    /// Refuses a repair where a part of an index was lost: a lost line reads as free slots, and the
-    /// entries after them were not reached.
+    /// Refuses a repair if a part of an index was lost: a lost line reads as free slots, so the
+    /// entries of those slots were not reached.
     fn refuse_lost_indexes(
         &self,
         shards: &BTreeSet<usize>,

@@ -1,9 +1,10 @@
-//! Verifying a whole keyspace: every checksum, every count, and that what is reachable is what is
-//! allocated.
+//! Verifying a whole keyspace: every checksum, every count, and that the reachable blocks are
+//! exactly the allocated ones.
 //!
-//! For `perdura check` and for tests: it takes as long as the pool is large, a shard at a time, and
-//! goes on after whatever is wrong, so that one pass names it all. Entries are read in the order
-//! of their places, as the medium likes it best, not in that of the index.
+//! For `perdura check` and for tests. The time it takes grows with the size of the pool. It
+//! verifies one shard at a time, and continues after each problem, so that one pass reports all of
+//! them. Entries are read in the order of their places, which suits the medium best, and not in
+//! that of the index.
 
 mod bitmaps;
 mod repair;
@@ -14,8 +15,8 @@ use crate::walk::Walk;
 use crate::{CheckError, Checked, Keyspace};
 
 impl Keyspace {
-    /// Verifies everything, and answers the first thing that is wrong. The keyspace must be at
-    /// rest: no other thread writes.
+    /// Verifies everything, and returns the first problem. The keyspace must be at rest: no other
+    /// thread writes.
     pub fn check(&self) -> Result<Checked, CheckError> {
         let mut checked = Checked::default();
         let mut problems: Vec<CheckError> =
@@ -26,8 +27,9 @@ impl Keyspace {
         problems.into_iter().next().map_or(Ok(checked), Err)
     }
 
-    /// Verifies one shard while holding its lock; `problem` hears of everything that is wrong
-    /// there, `read` of bytes as they were verified. [`heap::Heap::check_spans`] says the rest.
+    /// Verifies one shard while holding its lock. Calls `problem` for each problem in it, and
+    /// `read` with the number of bytes verified. [`heap::Heap::check_spans`] verifies the span
+    /// table.
     pub fn inspect(
         &self,
         shard: usize,

@@ -1,8 +1,9 @@
-//! Putting right what a check found: by ordinary transactions, each whole or not at all.
+//! Repairing the problems that a check found, by ordinary transactions, each of which takes effect
+//! entirely or not at all.
 //!
-//! What is damaged is cut out and named; what can be made again from the rest (indexes, counts, the
-//! space of blocks that nothing leads to) is. Where the heap's own tables are damaged nothing is
-//! touched.
+//! Damaged keys are removed and named. Indexes, counts and the space of blocks that nothing leads
+//! to follow from the rest, and are restored. If the heap's own tables are damaged, nothing is
+//! changed.
 
 use std::collections::BTreeSet;
 
@@ -14,27 +15,27 @@ use crate::rebuild::{cut, rebuild, recount_fields};
 use crate::walk::Walk;
 use crate::{CheckError, DamagedKey};
 
-/// Blocks freed by one transaction.
+/// How many blocks one transaction frees.
 const AT_ONCE: usize = 256;
 
-/// What was done.
+/// The result of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
-    /// Keys that were cut out.
+    /// The keys that were removed.
     pub cut: Vec<DamagedKey>,
-    /// Databases whose indexes were rebuilt: shard, and number as clients know it.
+    /// Databases whose indexes were rebuilt: the shard, and the number as clients know it.
     pub rebuilt: Vec<(usize, usize)>,
-    /// Keys that no slot led to and that are found again.
+    /// Keys to which no slot led, and which can be found again.
     pub found: u64,
-    /// Counts that were set right.
+    /// Counts that were corrected.
     pub counts: u64,
-    /// Blocks in use that looked free.
+    /// Blocks in use that were marked as free.
     pub allocated: u64,
-    /// Free queues that were given up.
+    /// Free queues that were abandoned.
     pub queues: u64,
-    /// Blocks that nothing led to and that are free again.
+    /// Blocks to which nothing led, and which are free again.
     pub freed: u64,
-    /// Bytes of these.
+    /// The bytes of these blocks.
     pub freed_bytes: u64,
 }
 
@@ -71,7 +72,7 @@ impl Keyspace {
         Ok(done)
     }
 
-    /// Repairs bitmaps before anything else, since everything else reserves blocks.
+    /// Repairs bitmaps before anything else, since all other repairs reserve blocks.
     fn repair_bitmaps(&self, problems: &[CheckError], done: &mut Repaired) -> Result<(), Refusal> {
         let shards: BTreeSet<usize> = problems
             .iter()
@@ -120,14 +121,14 @@ impl Keyspace {
 
     fn repair_key(&self, key: &DamagedKey, done: &mut Repaired) -> Result<(), Refusal> {
         let mut shard = self.heap().lock(key.shard);
-        // Where its index was rebuilt, the key is gone already.
+        // If its index was rebuilt, the key is no longer in it.
         cut(&self.shared, &mut shard, key);
         shard.commit()?;
         done.cut.push(key.clone());
         Ok(())
     }
 
-    /// Sets the counts of a shard right, and frees what nothing leads to.
+    /// Corrects the counts of a shard, and frees the blocks to which nothing leads.
     fn repair_shard(&self, shard: usize, done: &mut Repaired) -> Result<(), Refusal> {
         let mut shard = self.heap().lock(shard);
         let (mut counts, mut fields) = (Vec::new(), Vec::new());
@@ -163,7 +164,7 @@ impl Keyspace {
     }
 }
 
-/// Returns true if there is a database of this number, as problems name it.
+/// Returns true if `db`, the number by which a problem names a database, is that of one.
 fn is_known(db: usize) -> bool {
     db < DATABASES || db == usize::from(LIBRARIES)
 }

@@ -1,8 +1,8 @@
-//! Copying a collection into another shard, or the same: COPY, and RENAME to a key of another
+//! Copying a collection into another shard, or the same one: COPY, and RENAME to a key of another
 //! shard.
 //!
-//! Who renames gives the source up. So a copy is whole or an error: in a durable heap everything is
-//! verified as it is read, and what was copied must be as many as there are said to be.
+//! A rename gives up the source. So a copy is complete or fails: in a durable heap everything is
+//! verified as it is read, and the number of copied elements must be the recorded one.
 
 use heap::{Ptr, Shard};
 use structures::blob::Blob;
@@ -29,7 +29,7 @@ impl<'k> Pair<'_, 'k> {
         &self.shards[self.from]
     }
 
-    /// Returns true if bytes may be others than were written.
+    /// Returns true if bytes may differ from what was written.
     fn verify(&self) -> bool {
         self.from().heap().is_durable()
     }
@@ -39,7 +39,7 @@ impl<'k> Pair<'_, 'k> {
     }
 }
 
-/// Copies it; the word that the copy hangs from.
+/// Copies it; returns the word of the copy.
 pub(crate) fn copy(
     mut pair: Pair<'_, '_>,
     hashing: &Hashing,
@@ -64,13 +64,13 @@ pub(crate) fn copy(
     }
 }
 
-/// Refuses a copy of another number of elements than there are.
+/// Returns an error if the number of copied elements is not the expected one.
 fn whole(what: &'static str, at: Ptr, expected: u64, copied: u64) -> Result<(), Error> {
     if expected == copied { Ok(()) } else { Err(Damaged::new(what, at, expected, copied).into()) }
 }
 
-/// A scan goes through the index segment by segment, so that those of the copy are filled one after
-/// the other too, and are made as deep as will be needed at once.
+/// Copies a table. A scan visits the index segment by segment, so the segments of the copy are
+/// filled one after the other too. The expected depth lets its index grow in large steps.
 fn copy_table(mut pair: Pair<'_, '_>, hashing: &Hashing, source: Dict) -> Result<u64, Error> {
     let depth = Index::depth_for(source.len(pair.from()));
     let copy = Dict::create(pair.to())?;
@@ -126,7 +126,7 @@ fn copy_sorted_set(
     let member =
         |&(end, score): &(usize, f64)| (&names[std::mem::replace(&mut begin, end)..end], score);
     let members: Vec<(&[u8], f64)> = ends.iter().map(member).collect();
-    // In order, each is another one.
+    // A strictly ascending order has each member only once.
     let rises = members.is_sorted_by(|(before, low), (member, score)| {
         low < score || low == score && before < member
     });

@@ -1,9 +1,9 @@
-//! The times that fields of a hash have of their own, where they are kept.
+//! The expiry times of a hash's fields, and where they are kept.
 //!
-//! Packed, each element of such a hash is three items: field, value, time (0: none). In a table the
-//! member has the time, and the table a tree of those that have one. The entry's expiry word says
-//! that there are any, so that the entry is in the index of expiry times, where the background
-//! finds it, and so that no other key is asked.
+//! Each element of such a hash in the packed form is three items: field, value, time (0: none). In
+//! a table, the member has its time, and the table has a tree of the members with one. The entry's
+//! expiry word records that there are such times, so that the entry is in the index of expiry
+//! times, where the background work finds it, and so that no other hash has to be examined.
 
 use heap::View;
 use structures::blob::Blob;
@@ -14,7 +14,7 @@ use super::text::Text;
 use super::{Head, Layout};
 use crate::types::Type;
 
-/// A field of a hash, with its value and its time, in unix ms, if it has one.
+/// A field of a hash, with its value and its expiry time, in unix ms, if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimedField {
     /// The field.
@@ -25,7 +25,7 @@ pub struct TimedField {
     pub time: Option<u64>,
 }
 
-/// Returns the time in an item; 0, or what is no time, is none.
+/// Returns the time in an item; `None` for 0 and for anything that is not a time.
 fn time_in(item: Item<'_>) -> Option<u64> {
     match item {
         Item::Int(time) => u64::try_from(time).ok().filter(|&time| time != 0),
@@ -37,13 +37,14 @@ pub(crate) fn time_item(time: Option<u64>) -> Item<'static> {
     Item::Int(time.map_or(0, |time| time as i64))
 }
 
-/// Returns the time of the element that begins at `at` of packed bytes of three items each.
+/// Returns the time of the element that begins at `at` in packed bytes of three items for each
+/// element.
 pub(crate) fn time_at(bytes: &[u8], at: usize) -> Option<u64> {
     Items::of(&bytes[at..]).nth(2).and_then(|(_, item)| time_in(item))
 }
 
-/// Returns the elements of packed bytes of three items each: where each begins and ends, field,
-/// value, time.
+/// Returns the elements of packed bytes of three items for each element, each with its range,
+/// field, value and time.
 pub(crate) fn elements(bytes: &[u8]) -> impl Iterator<Item = Element<'_>> {
     let mut all = Items::of(bytes);
     std::iter::from_fn(move || {
@@ -73,8 +74,8 @@ pub(crate) fn is_expired(time: Option<u64>, now: u64) -> bool {
     time.is_some_and(|time| time <= now)
 }
 
-/// Returns true if it is of a kind that can have times: the expiry word, which says that it has,
-/// has no checksum.
+/// Returns true if the collection's layout can have fields with times: the expiry word, which
+/// records that there are any, has no checksum.
 pub(crate) fn can_have_ttls(head: Head) -> bool {
     head.layout == Layout::ListpackWithTtls
         || head.layout == Layout::HashTable && head.what == Type::Hash
@@ -92,8 +93,7 @@ pub(crate) fn has_ttls<V: View>(view: &V, head: Head, word: u64) -> bool {
     }
 }
 
-/// Returns true if the time of every field has come. What is damaged has not: it is refused when it
-/// is read.
+/// Returns true if all fields have expired. A damaged value has not: reading it returns an error.
 pub(crate) fn all_fields_expired<V: View>(view: &V, head: Head, word: u64, now: u64) -> bool {
     match head.layout {
         Layout::ListpackWithTtls => {
@@ -108,7 +108,7 @@ pub(crate) fn all_fields_expired<V: View>(view: &V, head: Head, word: u64, now: 
     }
 }
 
-/// Returns true if the time of any field has come.
+/// Returns true if any field has expired.
 pub(crate) fn has_expired_fields<V: View>(view: &V, head: Head, word: u64, now: u64) -> bool {
     match head.layout {
         Layout::ListpackWithTtls => {
@@ -122,7 +122,7 @@ pub(crate) fn has_expired_fields<V: View>(view: &V, head: Head, word: u64, now: 
     }
 }
 
-/// Does the same as [`super::pieces`], of a hash whose fields may have times.
+/// Like [`super::pieces`], for a hash whose fields may have times.
 pub(crate) fn timed_pieces<V: View>(
     view: &V,
     head: Head,

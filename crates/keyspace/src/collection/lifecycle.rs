@@ -1,4 +1,4 @@
-//! What is done with a collection as a whole, whatever its type.
+//! Operations on a collection as a whole, whatever its type.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,20 +18,22 @@ use crate::key::Hashing;
 use crate::layout::{OWNER_LIST, OWNER_MEMBERS, OWNER_RANKS, STREAM_OWNERS};
 use crate::types::Type;
 
-/// Bytes of an index for each entry, about.
+/// About how many bytes of an index each entry takes.
 pub(crate) const INDEX_COST: u64 = 14;
 
-/// What it takes to verify a table.
+/// What a full verification needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Deep<'a> {
-    /// The hash that places members; none where its key is lost: then they may be where they are.
+    /// The hash that determines the places of members; `None` if its key is lost: then members are
+    /// accepted where they are.
     pub(crate) hashing: Option<&'a Hashing>,
-    /// How many bytes the block that begins at a place holds; 0 where none does.
+    /// Returns how many bytes the block that begins at a place holds; 0 if no block begins there.
     pub(crate) block_capacity: &'a dyn Fn(Ptr) -> usize,
 }
 
 impl<'a> Deep<'a> {
-    /// Returns the hash of a member of a table: as the table itself says, where nothing else does.
+    /// Returns a function from the members of a table to their hashes: those that their slots
+    /// imply, if the hash key is lost.
     fn hash<V: View>(self, view: &V, table: Dict) -> impl Fn(&[u8]) -> u64 + use<'a, V> {
         let hashes = match self.hashing {
             Some(_) => HashMap::new(),
@@ -63,7 +65,7 @@ pub(crate) fn blocks<V: View>(view: &V, head: Head, word: u64, visit: impl FnMut
     }
 }
 
-/// Gives it up: at once if it is one block, else through the free queue.
+/// Frees it: at once if it is one block, otherwise through the free queue.
 pub(crate) fn release<S: Store>(
     store: &mut S,
     queue: Queue,
@@ -81,8 +83,8 @@ pub(crate) fn release<S: Store>(
     }
 }
 
-/// Moves what hangs from the cell out of a sparse span, but not what is after it; the cell's new
-/// word if it changes.
+/// Moves the block to which the cell leads, and the first node of a list or stream, out of sparse
+/// spans; returns the cell's new word if it changes.
 pub(crate) fn relocate<S: Store>(
     store: &mut S,
     head: Head,
@@ -101,7 +103,7 @@ pub(crate) fn relocate<S: Store>(
     }
 }
 
-/// Verifies it; a table only where it is said how.
+/// Verifies it. Without `deep`, skips tables, sorted sets, and long lists and streams.
 pub(crate) fn check<V: View>(
     view: &V,
     head: Head,
@@ -150,7 +152,8 @@ pub(crate) fn check<V: View>(
     }
 }
 
-/// Bytes of the heap that it takes: of a table, as some of its members tell.
+/// Returns how many bytes of the heap it takes; for a table or a sorted set, an estimate from a
+/// sample of its members.
 pub(crate) fn memory(shard: &Shard<'_>, head: Head, word: u64) -> u64 {
     match head.layout {
         Layout::Listpack | Layout::ListpackWithTtls | Layout::List | Layout::Stream => {
@@ -178,9 +181,9 @@ fn dict_memory(shard: &Shard<'_>, dict: Dict) -> u64 {
     shard.capacity(dict.ptr()) as u64 + members + all * INDEX_COST
 }
 
-/// Visits about `count` elements from `cursor` on, all of a listpack encoding, item by item; where
-/// to go on (0: the end). A score comes before its member, as ZADD has it, and lower scores come
-/// first.
+/// Visits about `count` elements from `cursor` on, item by item, and all elements of a packed
+/// collection; returns where to continue (0: at the end). A score comes before its member, as in
+/// ZADD, and lower scores come first.
 pub(crate) fn pieces<V: View>(
     view: &V,
     head: Head,
@@ -220,13 +223,13 @@ pub(crate) fn pieces<V: View>(
         }),
         Layout::List => list_pieces(view, List::from_word(word), cursor, count, visit),
         Layout::SortedSet => sorted_set_pieces(view, sorted_set(word), cursor, count, visit),
-        // It has parts of several kinds: `crate::streams::parts`.
+        // A stream has parts of several kinds: `crate::streams::parts`.
         Layout::Stream => 0,
     }
 }
 
-/// Takes a step through a list, for the defragmenter: the list if its word changes, and the
-/// element to go on with (0: the end). Of a damaged one nothing moves.
+/// Takes a step of defragmenting a list. Returns the list if its word changes, and the element to
+/// continue with (0: at the end). If the list is damaged, nothing moves.
 pub(crate) fn relocate_list<S: Store>(
     store: &mut S,
     list: List,
@@ -239,7 +242,7 @@ pub(crate) fn relocate_list<S: Store>(
     }
 }
 
-/// Verifies a list that may be damaged: blocks are read that are blocks, each once.
+/// Verifies a list that may be damaged: reads only blocks that exist, and each of them once.
 fn check_list<V: View>(
     view: &V,
     list: List,
@@ -256,7 +259,7 @@ fn check_list<V: View>(
     first
 }
 
-/// As [`pieces`]: the cursor is the number of an element.
+/// Like [`pieces`]; the cursor is the number of an element.
 fn list_pieces<V: View>(
     view: &V,
     list: List,
@@ -273,13 +276,13 @@ fn list_pieces<V: View>(
         shown += 1;
         shown < count
     };
-    // A damaged list ends where the damage is: who verifies says so.
+    // A damaged list ends at the damage, which a verification reports.
     list.visit(view, cursor, Side::Head, false, show).ok();
     let next = cursor + shown as u64;
     if shown == count && list.len(view).is_ok_and(|len| next < len) { next } else { 0 }
 }
 
-/// As [`pieces`]: the cursor is a rank.
+/// Like [`pieces`]; the cursor is a rank.
 fn sorted_set_pieces<V: View>(
     view: &V,
     sorted_set: SortedSet,
@@ -294,7 +297,7 @@ fn sorted_set_pieces<V: View>(
         shown += 1;
         shown < count
     };
-    // A damaged set ends where the damage is: who verifies says so.
+    // A damaged set ends at the damage, which a verification reports.
     sorted_set.visit(view, cursor, false, false, show).ok();
     let next = cursor + shown as u64;
     if shown == count && next < sorted_set.len(view) { next } else { 0 }

@@ -1,15 +1,15 @@
-//! Values that hold many, as wholes: in one small and one large form.
+//! Values with many elements, as a whole: in a small and a large form.
 //!
-//! A collection hangs from its entry's cell; the value word says what it is ([`Head`]). *Packed*,
-//! it is a blob of items, one after the other: what comes last is appended in place, any other
-//! change copies the block. As a *table* it is a [`Dict`], of a sorted set with a tree of the
-//! members next to it; a list is a structure of its own. Which form it has follows from its size.
-//! What OBJECT ENCODING says follows from Redis's thresholds and is kept next to it: a set of three
-//! words says "hashtable" and is packed.
+//! An entry's cell leads to its collection; the value word describes it ([`Head`]). In the *packed*
+//! form it is a blob of items, one after the other: items are appended in place, and any other
+//! change copies the block. As a *table* it is a [`Dict`]; a sorted set also has a tree of its
+//! members. A list is a structure of its own. The form depends on the size. The encoding that
+//! OBJECT ENCODING reports follows from Redis's thresholds and is stored in addition: a set of
+//! three words reports "hashtable" and is packed.
 //!
-//! What is done with a whole value of any type (freeing, moving, verifying, copying, measuring) is
-//! done here, by form. Two other places tell the forms apart: `txn::expiry`, which counts fields,
-//! and `background::large`. `docs/format/collections.md` describes the format.
+//! Operations on a whole value of any type (freeing, moving, verifying, copying, measuring) are
+//! implemented here, by form. Two other places distinguish the forms: `txn::expiry`, which counts
+//! fields, and `background::large`. `docs/format/collections.md` describes the format.
 
 mod copy;
 mod field_times;

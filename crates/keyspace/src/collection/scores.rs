@@ -1,7 +1,7 @@
-//! The listpack encoding of a sorted set: each member before its score, lower scores first.
+//! The packed form of a sorted set: each member followed by its score, lower scores first.
 //!
-//! A score that is a whole number is an integer, any other one is a string of its eight bytes. As
-//! with Redis's small form, a negative zero becomes a zero where it is kept as an integer.
+//! A score that is a whole number is an integer item; any other score is a string of its eight
+//! bytes. As in Redis's small form, a negative zero becomes zero if it is stored as an integer.
 
 use std::cmp::Ordering;
 
@@ -37,15 +37,15 @@ fn score_of(item: Item<'_>) -> f64 {
     }
 }
 
-/// Returns a score as text that reads back as the same number.
+/// Returns a score as text that parses as the same number.
 pub(super) fn score_text(score: f64) -> String {
     score.to_string()
 }
 
-/// Whole numbers up to here are kept as integers.
+/// The greatest absolute value of a whole number that is stored as an integer.
 const WHOLE: f64 = (1u64 << 53) as f64;
 
-/// Writes a member with its score; `keep_sign`: a negative zero stays one.
+/// Writes a member with its score; with `keep_sign`, a negative zero stays negative.
 pub(crate) fn encode(member: Item<'_>, score: f64, keep_sign: bool, out: &mut Vec<u8>) {
     member.encode(out);
     let is_whole = score.abs() <= WHOLE && (score as i64) as f64 == score;
@@ -56,13 +56,14 @@ pub(crate) fn encode(member: Item<'_>, score: f64, keep_sign: bool, out: &mut Ve
     }
 }
 
-/// Returns how a pair is to a place in the order.
+/// Compares a pair with a score and a member, in the order of the set.
 fn compare(pair: &ScoredItem<'_>, score: f64, member: &[u8]) -> Ordering {
     let by_score = pair.score.partial_cmp(&score).unwrap_or(Ordering::Equal);
     by_score.then_with(|| Text::of(pair.member).as_ref().cmp(member))
 }
 
-/// Returns where a member with this score is, or would stand, in packed bytes.
+/// Returns the offset of the member with this score in packed bytes, or of where it would be
+/// inserted.
 pub(crate) fn offset(bytes: &[u8], score: f64, member: &[u8]) -> usize {
     let mut after = pairs(bytes).filter(|pair| compare(pair, score, member).is_ge());
     after.next().map_or(bytes.len(), |pair| pair.at)

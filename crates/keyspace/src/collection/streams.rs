@@ -1,4 +1,4 @@
-//! What is done with a stream as a whole.
+//! Operations on a stream as a whole.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -7,8 +7,8 @@ use heap::{Full, Ptr, Shard, View};
 use structures::stream::{self, Consumer, Group, Id, Pending, Stream};
 use structures::{Damaged, Store};
 
-/// Takes a step through a stream, for the defragmenter: its word if that changes, and the place
-/// to go on with (0: the end). Of a damaged one nothing moves.
+/// Takes a step of defragmenting a stream. Returns its word if that changes, and the position to
+/// continue with (0: at the end). If it meets damage, the blocks already moved stay moved.
 pub(crate) fn relocate<S: Store>(
     store: &mut S,
     word: u64,
@@ -19,19 +19,18 @@ pub(crate) fn relocate<S: Store>(
         Ok((moved, next)) => Ok((Some(moved).filter(|&moved| moved != word), next)),
         Err(stream::Error::Full(full)) => Err(full),
         Err(stream::Error::Damaged(_)) => {
-            // What was moved before the damage was found stays moved.
             Ok((Some(stream.word()).filter(|&moved| moved != word), 0))
         }
     }
 }
 
-/// Verifies a stream of one node.
+/// Verifies a stream of one node without groups; skips a longer one.
 pub(super) fn check_short<V: View>(view: &V, word: u64) -> Result<(), Damaged> {
     let stream = Stream::open(view, word)?;
     if stream.is_long(view) { Ok(()) } else { stream.check_step(view, 0).map(drop) }
 }
 
-/// Verifies a stream that may be damaged: blocks are read that are blocks, each once.
+/// Verifies a stream that may be damaged: reads only blocks that exist, and each of them once.
 pub(super) fn check<V: View>(
     view: &V,
     word: u64,
@@ -48,8 +47,8 @@ pub(super) fn check<V: View>(
     first
 }
 
-/// Copies a stream into another shard, or the same; the word of the copy. A damaged one is not
-/// copied in part.
+/// Copies a stream into another shard, or the same one; returns the word of the copy. A damaged
+/// stream is an error: it is not copied in part.
 pub(super) fn copy(
     shards: &mut [Shard<'_>],
     (from, to): (usize, usize),
@@ -62,7 +61,7 @@ pub(super) fn copy(
         let Some(node) = source.copy_node(&shards[from], number)? else { break };
         entries += node.entries();
         if last.replace(node.base()) >= Some(node.base()) {
-            // A way that leads to a node twice leads to another one never.
+            // If one node is reached twice, another one is not reached at all.
             let (at, [ms, found]) = (Ptr::from_raw(word), [node.base().ms, node.base().seq]);
             return Err(Damaged::new("order of a stream's nodes", at, ms, found).into());
         }
@@ -98,7 +97,7 @@ fn copy_groups(
     Ok(())
 }
 
-/// Returns the copy of each consumer, by its own place.
+/// Copies the consumers of a group; returns the copies by the place of the original.
 fn copy_consumers(
     shards: &mut [Shard<'_>],
     (from, to): (usize, usize),
@@ -119,8 +118,8 @@ fn copy_consumers(
     Ok(copies)
 }
 
-/// Copies pending entries. Each is found by its ID, which is greater than that of the one before;
-/// and in the end all of them are there.
+/// Copies pending entries. Verifies that each ID is greater than the one before, and that in the
+/// end their number is the recorded one.
 fn copy_pending(
     shards: &mut [Shard<'_>],
     (from, to): (usize, usize),

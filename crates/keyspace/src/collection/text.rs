@@ -1,4 +1,4 @@
-//! An element as clients see it: bytes, whatever they are kept as.
+//! An element as clients see it: bytes, whatever its representation.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ enum Repr<'t> {
     Bytes(Cow<'t, [u8]>),
 }
 
-/// Characters of the longest integer.
+/// The number of characters of the longest integer.
 const MAX_DIGITS: usize = 20;
 
 impl<'t> Text<'t> {
@@ -46,7 +46,8 @@ impl AsRef<[u8]> for Text<'_> {
     }
 }
 
-/// Returns the item that some bytes are kept as: an integer where they spell one in its one way.
+/// Returns the item as which some bytes are stored: an integer if they are its canonical decimal
+/// text.
 pub(crate) fn item(bytes: &[u8]) -> Item<'_> {
     canonical_int(bytes).map_or(Item::Bytes(bytes), Item::Int)
 }

@@ -1,11 +1,12 @@
 //! Finding out what lost bytes meant, while the keyspace is in use.
 //!
-//! When the medium loses bytes, an access goes on with zeros in their place ([`pmem`]'s business),
-//! and the loss is *unresolved*: nothing commits, and whoever read meanwhile reads again.
-//! [`Resolver::resolve_losses`] finds the owner of each lost byte. The entry that it hit is marked,
-//! in its value word, by an ordinary transaction, so that the mark outlives a restart; an index is
-//! rebuilt from the entries; what the heap knows it makes again. What nothing tells any more stops
-//! the store: no write is taken, and every command on data is answered with the reason.
+//! When the medium loses bytes, accesses read zeros in their place (see [`pmem`]), and the loss is
+//! *unresolved*: nothing commits, and every read made in the meantime is repeated.
+//! [`Resolver::resolve_losses`] finds the owner of each lost byte. An ordinary transaction marks
+//! the affected entry in its value word, so that the mark outlives a restart; an index is rebuilt
+//! from the entries; the heap restores the metadata that it can derive. If lost metadata cannot be
+//! derived from anything else, the store is stopped: it takes no writes and, if the loss hides
+//! keys, answers every command on data with the reason.
 
 mod unidentified;
 
@@ -27,16 +28,16 @@ use crate::shared::Shared;
 use crate::verify::{self, Fault, Seen};
 use crate::{CommitError, DamagedKey, DatabaseName, entry};
 
-/// What ends a stop that the pool itself keeps.
+/// The text that tells users how a stop that is recorded in the pool ends.
 const UNTIL_REPAIR: &str = "No write is taken until `perdura check --repair` has rebuilt the \
      pool; what it cannot rebuild, \
      `perdura salvage` copies into a new one";
 /// Why a command on a key is refused before it is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyDamage {
-    /// The store's own tables were lost: a key that is there may not be found.
+    /// The store's own tables were lost: a key that exists may not be found.
     Stopped(String),
-    /// The key's entry was lost with its name: the entry's place.
+    /// The key's entry was lost together with its name: the entry's byte offset in the pool.
     Unidentified(u64),
 }
 
@@ -50,7 +51,8 @@ impl<'s> Resolver<'s> {
         Resolver { shared }
     }
 
-    /// Finds out what lost bytes meant, until nothing is unresolved. The caller holds no shard.
+    /// Finds out what lost bytes meant, until no loss is unresolved, in at most 1000 rounds. The
+    /// caller holds no shard.
     pub(crate) fn resolve_losses(&self) {
         let _one_at_a_time = lock(&self.shared.damage.in_resolution);
         let region = self.shared.heap().region();
@@ -81,8 +83,8 @@ impl<'s> Resolver<'s> {
         }
     }
 
-    /// Stops the store if its file was cut short, before anything is written into the gap. Returns
-    /// true if so.
+    /// Stops the store if its file was truncated, before anything is written beyond the file's end.
+    /// Returns true if so.
     pub(crate) fn stop_if_cut_short(&self) -> bool {
         let region = self.shared.heap().region();
         let Some(found) = region.cut_short() else { return false };
@@ -98,8 +100,9 @@ impl<'s> Resolver<'s> {
         true
     }
 
-    /// Finds the owner of each lost byte. What is durably resolved: of a stopped store the marks of
-    /// entries are not, and what it was stopped for stays recorded.
+    /// Finds the owner of each lost byte. Returns the losses that are durably resolved. If the
+    /// store is stopped, these are only the ones that the heap itself restored: the marks of
+    /// entries cannot be written, and the loss that stopped the store stays recorded.
     fn resolve(&self, lost: Vec<Lost>) -> Vec<Lost> {
         let restored = self.shared.heap().restore(&lost);
         if let Some(lost) = restored.irreplaceable {
@@ -139,7 +142,8 @@ impl<'s> Resolver<'s> {
     }
 
     fn report_stopped(&self, stop: Stop, then: &str) {
-        // Who forgets the last lost entry looks at this before it takes the alert back.
+        // Under this lock, `retain_unidentified` checks whether the store is stopped before it
+        // clears `has_media_errors`.
         let _unidentified = lock(&self.shared.damage.unidentified);
         self.shared.damage.hides_keys.fetch_or(stop.hides_keys, Relaxed);
         if self.shared.damage.stopped.get().is_none_or(|why| *why != stop.why) {
@@ -168,13 +172,14 @@ impl<'s> Resolver<'s> {
                 self.stop(refusal.to_string(), true);
             }
         }
-        // After the entries: this rebuilds indexes, which leaves out what was not found to be
-        // lost.
+        // After the entries: this rebuilds indexes, and a rebuild leaves out damaged entries
+        // without a name that nobody remembers yet.
         roots.into_iter().for_each(|(shard, from, to)| self.resolve_roots(shard, from, to));
     }
 
-    /// Resolves lost root words, which read as zero. Counts and the index of expiry times follow
-    /// from the keys; what the free queue led to is lost space; the map of databases is known.
+    /// Resolves lost root words, which read as zero. The counts and the index of expiry times
+    /// follow from the keys, and the map of databases is known. If the free queue was lost, so is
+    /// the space of its content.
     fn resolve_roots(&self, shard: usize, from: usize, to: usize) {
         if from < expiry_root(0) {
             let what = format!("the medium lost where shard {shard} keeps the indexes of its keys");
@@ -182,8 +187,8 @@ impl<'s> Resolver<'s> {
         }
         let mut locked = self.shared.heap().lock(shard);
         let lost = |root: usize| (from..to).contains(&root);
-        // Of the indexes of keys only that of the libraries is not with those of others: what no
-        // index leads to is a library.
+        // The root word of the libraries' index of keys is stored apart from the others: after its
+        // loss, an entry to which no index leads is a library.
         let databases = physical_databases().filter(|&db| {
             [expiry_root(db), counts_root(db), fields_root(db)].into_iter().any(lost)
                 || db == LIBRARIES && lost(keys_root(db))
@@ -207,7 +212,8 @@ impl<'s> Resolver<'s> {
     }
 
     fn resolve_blocks(&self, shard: &mut Shard<'_>, hits: &Hits) -> Result<(), Refusal> {
-        // Before an index is rebuilt, which leaves out what was not found to be lost.
+        // First the entries: a rebuild leaves out damaged entries without a name that nobody
+        // remembers yet.
         self.resolve_entries(shard, hits)?;
         let (keys, all) = self.hit_indexes(shard, hits);
         if keys.len() > 1 {
@@ -235,7 +241,7 @@ impl<'s> Resolver<'s> {
         Ok(())
     }
 
-    /// Returns the databases whose index of keys was hit, and those of which any index was.
+    /// Returns the databases whose index of keys was hit, and those of which any index was hit.
     pub(crate) fn hit_indexes(&self, shard: &Shard<'_>, hits: &Hits) -> (Vec<u8>, Vec<u8>) {
         let (mut keys, mut all) = (Vec::new(), Vec::new());
         let mut ledger = Ledger::of(shard, &mut |_| {});
@@ -260,8 +266,8 @@ impl<'s> Resolver<'s> {
         (keys, all)
     }
 
-    /// Returns the entries of a database that were hit, in their own block or in those of their
-    /// blobs.
+    /// Returns the entries of a database that were hit, in their own block or in a block that they
+    /// own.
     fn hit_entries(&self, shard: &Shard<'_>, db: u8, hits: &Hits) -> Vec<(Ptr, Near)> {
         let mut found = Vec::new();
         let mut ledger = Ledger::of(shard, &mut |_| {});
@@ -305,13 +311,13 @@ impl<'s> Resolver<'s> {
             own.iter().any(|&(from, to)| verify::meets(shard, at, capacity, from, to))
         });
         if seen.fault.is_none() && !(words_hit && used) {
-            // Lost bytes that were zeros, or space after the value.
+            // The lost bytes were zeros, or free space after the value.
             return Ok(());
         }
         let fault = seen.fault.unwrap_or(Fault { what: "value", at: at.raw() });
         let seen = Seen { fault: Some(fault), ..seen }.by(near, &self.shared.hashing).owned();
         if self.shared.heap().is_poisoned() {
-            // The mark cannot be written: it is kept in mind.
+            // The mark cannot be written: the damage is remembered in DRAM.
             self.remember_slot(shard.id(), db, at, near);
             self.remember(shard.id(), db, at, near, seen);
             return Ok(());
@@ -320,7 +326,7 @@ impl<'s> Resolver<'s> {
         Ok(())
     }
 
-    /// Marks an entry as damaged, so that reads of its key are refused from here on, and remembers
+    /// Marks an entry as damaged, so that reads of its key are refused from now on, and remembers
     /// it.
     pub(crate) fn mark(
         &self,
@@ -340,7 +346,7 @@ impl<'s> Resolver<'s> {
         Ok(())
     }
 
-    /// Remembers a damaged entry, by name or by what its slot says of its hash.
+    /// Remembers a damaged entry, by its name or by what its slot implies about its hash.
     pub(crate) fn remember(&self, shard: usize, db: u8, at: Ptr, near: Near, seen: Seen<'_>) {
         let fault = seen.fault.unwrap_or(Fault { what: "value", at: at.raw() });
         if seen.key.is_none() {

@@ -1,10 +1,10 @@
 //! Entries that were lost with their names, and the keys that may have led to them.
 //!
 //! An entry whose key is lost cannot be found by name. It is remembered in DRAM ([`Lost`]) by what
-//! its slot says of its hash: the 16 bits of the tag and the prefix of the segment. A command that
-//! names a key whose hash fits is answered with the damage and not with "no such key". An entry may
-//! fit a key that is not its own. Such a key is *cleared*: one that is there under its name, and
-//! one whose delete or overwriting has cut an entry that fitted it as well.
+//! its slot implies about its hash: the 16 bits of the tag and the prefix of the segment. A command
+//! on a key whose hash fits gets an error instead of "no such key". An entry may fit a key that is
+//! not its own. Such a key is *cleared* once that is known: if the key exists under its name, or if
+//! its delete or overwriting has removed an entry that fitted it as well.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -38,13 +38,13 @@ impl Resolver<'_> {
         }
     }
 
-    /// Takes a lost entry that this key led to out of the indexes: whoever names it deletes or
-    /// overwrites it.
+    /// Removes a lost entry that fits this key from the indexes: a command deletes or overwrites
+    /// the key.
     pub(crate) fn remove_unidentified(&self, db: Db, key: &Key<'_>) -> Result<(), CommitError> {
         let Some(KeyDamage::Unidentified(at)) = self.key_damage(db, key) else { return Ok(()) };
         let mut shard = self.shared.heap().lock(key.shard());
         if !is_damaged(&shard, Ptr::from_raw(at)) {
-            // It was given up meanwhile, and its block is another's.
+            // It was freed in the meantime, and its block may be another entry's.
             return Ok(());
         }
         let lost = DamagedKey {
@@ -64,7 +64,8 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Forgets the entries of a shard that went with their database.
+    /// Forgets the entries of a shard that are no longer in an index, since their database was
+    /// emptied.
     pub(crate) fn sweep_unidentified(&self, shard: usize) {
         let known = lock(&self.shared.damage.unidentified).entries.clone();
         for lost in known.iter().filter(|lost| lost.shard == shard) {
@@ -74,8 +75,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Remembers the entries of a shard that are marked as damaged and have no name. Looks at a
-    /// line of each entry.
+    /// Remembers the entries of a shard that are marked as damaged and have no name. Reads one
+    /// cache line of each entry.
     pub(super) fn find_unidentified(&self, shard: usize) {
         let shard = self.shared.heap().lock(shard);
         let mut ledger = Ledger::of(&shard, &mut |_| {});
@@ -112,11 +113,11 @@ impl Resolver<'_> {
         self.shared.damage.has_media_errors.store(true, Relaxed);
     }
 
-    /// Clears a key that is there under its name; whether it is. While its shard is held, so that
-    /// it is not lost meanwhile.
+    /// Clears a key that exists under its name; returns whether it does. Holds its shard, so that
+    /// the key is not lost in the meantime.
     fn clear_if_intact(&self, name: Name, key: &Key<'_>) -> bool {
         let shard = self.shared.heap().lock(key.shard());
-        // Where nothing could be marked, an entry with its name may be a lost one too.
+        // If marks could not be written, an entry with this name may be a lost one too.
         let is_kept_in_mind = |at| {
             let is_it = |lost: &Lost| (lost.shard, lost.at) == (shard.id(), at);
             self.shared.heap().is_poisoned()
@@ -135,7 +136,7 @@ impl Resolver<'_> {
         is_whole
     }
 
-    /// Tells the log once what the key is called whose name was lost: somebody asked for it.
+    /// Logs, once for each lost entry, the name of the key by which a command asked for it.
     fn report_name(&self, lost: &Lost, db: Db, key: &Key<'_>) {
         let mut unidentified = lock(&self.shared.damage.unidentified);
         let Some(known) = unidentified.entries.iter_mut().find(|known| known.at == lost.at) else {
@@ -161,7 +162,7 @@ impl Resolver<'_> {
             let moved = unidentified.entries.iter_mut().filter(|known| known.at == lost.at);
             moved.for_each(|known| known.slot = hash);
         }
-        // Where nothing could be marked, what is remembered is all that there is.
+        // If marks could not be written, the memory in DRAM is the only record.
         slot.is_some() && (is_damaged(&shard, lost.at) || self.shared.heap().is_poisoned())
     }
 

@@ -1,38 +1,41 @@
 //! When and how often keys were used: approximate, and in DRAM only. A restart forgets it.
 //!
-//! A hash table of buckets, each one cache line with eight cells; a cell has 31 bits of a key's
-//! hash as its tag, and what is known of the key. A key's bucket and its *home*, the cell that is
-//! looked at first, follow from the same bits. Where an eviction policy decides by accesses, the
-//! table has at most four keys a bucket on average: a key has a cell of its own unless its bucket
-//! has more than eight, about one key in 150 at the fullest, and then those that were used last (or
-//! most) have the cells. Of a key without a cell nothing is known but that it was used no later (or
-//! more) than those that have one. Two keys of a shard are taken for each other where their tags
-//! are equal: N / 2^31 of N keys.
+//! The table is a hash table of buckets, each of which is one cache line with eight cells. A cell
+//! holds 31 bits of a key's hash as its tag, and the key's record of use. A key's bucket, and its
+//! *home*, the cell that is tried first, follow from the same bits. If an eviction policy decides
+//! by accesses, the table has on average at most four keys for each bucket. Then a key has a cell
+//! of its own unless its bucket has more than eight keys: about one key in 150 when the table is
+//! about to grow. Of the keys of such a bucket, those used last (or most often) have the cells. Of
+//! a key without a cell it is only known that it was used no later (or no more often) than those
+//! with one. Two keys of a shard whose tags are equal are mistaken for each other: this affects
+//! about N / 2^31 of N keys.
 //!
-//! Where no policy asks, only OBJECT IDLETIME reads the table. It is small then, so that to write
-//! it costs no cache miss, and *crowded*: a key that is used takes its home, whoever was there.
+//! If no policy needs accesses, only OBJECT IDLETIME reads the table. Then it is small, so that
+//! writing it costs no cache miss, and can be *over capacity*: a key that is used then takes its
+//! home from any other key.
 //!
-//! The table doubles by a segment as long as all before it, which takes over the cells of the keys
-//! whose buckets are there now. Cells are atomics under no lock: two updates at the same time cost
-//! precision only.
+//! The table doubles by adding a segment as long as all before it. The new segment takes over the
+//! cells of the keys whose buckets are now in it. Cells are atomics without a lock: simultaneous
+//! updates only cost precision.
 //!
-//! What a cell says is either a time in tenths of a second (LRU), or, as in Redis, minutes << 8 |
+//! A record of use is either a time in tenths of a second (LRU) or, as in Redis, minutes << 8 |
 //! logarithmic counter (LFU).
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 const CELLS: usize = 8;
-/// Keys a bucket, on average, from which on the table grows.
+/// The table grows when it has more keys than this for each bucket, on average.
 const KEYS: u64 = 4;
-/// Buckets of the first segment.
+/// The number of buckets of the first segment.
 const FIRST: usize = 128;
-/// So that the bits of a tag tell the bucket, and the home besides.
+/// The greatest number of segments for which the bits of a tag include those that select the
+/// bucket, and those of the home above them.
 const SEGMENTS: usize = 22;
 const HOME_SHIFT: u32 = 28;
 const DB_SHIFT: u32 = 24;
 const _: () = assert!(FIRST << (SEGMENTS - 1) == 1 << HOME_SHIFT);
-/// Redis's counter for a new key: it shall not be evicted before it could be used.
+/// Redis's counter for a new key, so that it is not evicted before it can be used.
 const LFU_INIT: u8 = 5;
 
 /// Redis's `lfu-log-factor` and `lfu-decay-time`.
@@ -42,7 +45,7 @@ pub(crate) struct Lfu {
     pub(crate) decay_minutes: u32,
 }
 
-/// Which key: its hash, and the database of the shard in which it is.
+/// A key of a shard: its hash, combined with its physical database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Which(u64);
 
@@ -54,7 +57,7 @@ impl Which {
 
     #[inline]
     fn tag(self) -> u64 {
-        // No cell that is in use is zero.
+        // A cell in use is never zero.
         (self.0 | 1 << 31) << 32
     }
 
@@ -64,7 +67,7 @@ impl Which {
     }
 }
 
-/// A cell: tag << 32 | what is known. Zero: free.
+/// The bits of the tag in a cell, which is tag << 32 | record of use. A free cell is zero.
 const TAG: u64 = !0 << 32;
 
 #[derive(Default)]
@@ -78,7 +81,8 @@ impl Bucket {
         (0..CELLS).map(at).find(|cell| cell.load(Relaxed) & TAG == which.tag())
     }
 
-    /// Returns the cell that a key gets: a free one, or the one of which `worth` is the least.
+    /// Returns the cell for a key that has none: a free one, or else the one with the least
+    /// `worth`.
     fn free_cell(&self, which: Which, worth: impl Fn(u32) -> u32) -> &AtomicU64 {
         let at = |n: usize| &self.0[(which.home() + n) % CELLS];
         let worth_of = |cell: &&AtomicU64| match cell.load(Relaxed) {
@@ -88,7 +92,7 @@ impl Bucket {
         (0..CELLS).map(at).min_by_key(worth_of).expect("a bucket has cells")
     }
 
-    /// Returns what its cells say, if none is free.
+    /// Returns the records of use of all its cells if none is free.
     fn if_full(&self) -> Option<[u32; CELLS]> {
         let cells = self.0.each_ref().map(|cell| cell.load(Relaxed));
         cells.iter().all(|cell| *cell != 0).then(|| cells.map(|cell| cell as u32))
@@ -97,9 +101,9 @@ impl Bucket {
 
 pub(crate) struct AccessTable {
     segments: [OnceLock<Box<[Bucket]>>; SEGMENTS],
-    /// Buckets in use: FIRST << n.
+    /// The number of buckets in use: FIRST << n.
     len: AtomicU64,
-    /// There are more keys than the table is meant for.
+    /// Whether there are more keys than the table is allowed to grow for.
     over_capacity: AtomicBool,
     random: AtomicU64,
     start: u64,
@@ -114,7 +118,7 @@ impl AccessTable {
             random: AtomicU64::new(seed | 1),
             start: now,
         };
-        // A new table: nobody else set it.
+        // The table is new: nobody else has set it.
         let _ = table.segments[0].set((0..FIRST).map(|_| Bucket::default()).collect());
         table
     }
@@ -131,7 +135,7 @@ impl AccessTable {
         self.segments[segment].get()?.get(index - base)
     }
 
-    /// Asks the processor to load a key's home, which [`AccessTable::touch`] is going to write.
+    /// Prefetches a key's bucket, which [`AccessTable::touch`] is going to write.
     #[inline]
     pub(crate) fn prefetch(&self, which: Which) {
         if let Some(bucket) = self.bucket(which) {
@@ -139,13 +143,13 @@ impl AccessTable {
         }
     }
 
-    /// Returns what is known of a key.
+    /// Returns the record of use of a key.
     fn read(&self, which: Which) -> Option<u32> {
         self.bucket(which)?.find(which).map(|cell| cell.load(Relaxed) as u32)
     }
 
-    /// Makes space for `keys` keys, but for no more than `most`, by one segment a call. No lock is
-    /// needed.
+    /// Makes space for `keys` keys, but for at most `most`, by at most one segment in each call.
+    /// Needs no lock.
     pub(crate) fn grow(&self, keys: u64, most: u64) {
         let is_over_capacity = keys > most;
         if self.over_capacity.load(Relaxed) != is_over_capacity {
@@ -156,7 +160,7 @@ impl AccessTable {
         if keys.min(most) <= len * KEYS || segment >= SEGMENTS {
             return;
         }
-        // Of the keys of a bucket, those with this bit have their bucket in the new segment.
+        // The keys of a bucket whose hashes have this bit set move to the new segment.
         let moves = |cell: u64| cell & len << 32 != 0;
         self.segments[segment].get_or_init(|| {
             let taken = |cell: &AtomicU64| {
@@ -171,15 +175,15 @@ impl AccessTable {
             for cell in &bucket.0 {
                 let old = cell.load(Relaxed);
                 if moves(old) {
-                    // Where it changes meanwhile, somebody else has it.
+                    // If it has changed in the meantime, another key has the cell.
                     let _ = cell.compare_exchange(old, 0, Relaxed, Relaxed);
                 }
             }
         }
     }
 
-    /// Takes what was said under one kind of policy for what the other kind keeps: an access for
-    /// one in the same minute, the counter for that of a new key.
+    /// Converts all records of use to those of the other kind of policy. The time of an access is
+    /// kept to the minute; a counter becomes that of a new key.
     pub(crate) fn convert(&self, now: u64, to_lfu: bool) {
         for cell in self.segments.iter().filter_map(OnceLock::get).flatten().flat_map(|b| &b.0) {
             let old = cell.load(Relaxed);
@@ -198,7 +202,8 @@ impl AccessTable {
     pub(crate) fn touch(&self, which: Which, now: u64, lfu: Option<Lfu>) {
         let Some(bucket) = self.bucket(which) else { return };
         let home = &bucket.0[which.home()];
-        // Where it is crowded the cell is not read, so that nobody waits for its line.
+        // Over capacity, the cell is written without being read, so that no access waits for its
+        // cache line.
         let is_home =
             || self.over_capacity.load(Relaxed) || home.load(Relaxed) & TAG == which.tag();
         if lfu.is_none() && is_home() {
@@ -223,12 +228,12 @@ impl AccessTable {
         cell.store(which.tag() | u64::from(said), Relaxed);
     }
 
-    /// Records that a key was made.
+    /// Records that a key was created.
     pub(crate) fn begin(&self, which: Which, now: u64, lfu: Option<Lfu>) {
         self.say(which, now, lfu, if lfu.is_some() { new_counter(now) } else { tenths(now) });
     }
 
-    /// Records that a key is no more. Where cells are scarce its cell is left to whoever takes it.
+    /// Records that a key was deleted. Over capacity, its cell is left until another key takes it.
     pub(crate) fn end(&self, which: Which) {
         if self.over_capacity.load(Relaxed) {
             return;
@@ -248,17 +253,17 @@ impl AccessTable {
         cell.store(which.tag() | u64::from(said), Relaxed);
     }
 
-    /// Makes a key say that it was last used this long before `now`.
+    /// Records that a key was last used `idle_ms` before `now`.
     pub(crate) fn set_idle(&self, which: Which, now: u64, idle_ms: u64) {
         self.say(which, now, None, tenths(now.saturating_sub(idle_ms)));
     }
 
-    /// Gives a key a logarithmic use counter.
+    /// Sets a key's logarithmic use counter.
     pub(crate) fn set_frequency(&self, which: Which, now: u64, lfu: Lfu, frequency: u8) {
         self.say(which, now, Some(lfu), u32::from(frequency) | minutes(now) << 8);
     }
 
-    /// Milliseconds since the last use, or since the start.
+    /// Returns the milliseconds since the last use; since the start, if none is known.
     pub(crate) fn idle_ms(&self, which: Which, now: u64) -> u64 {
         let since = |said: u32| u64::from(tenths(now).wrapping_sub(said).min(u32::MAX / 2)) * 100;
         let others = || self.bucket(which)?.if_full()?.into_iter().map(since).max();
@@ -274,7 +279,7 @@ impl AccessTable {
         known.or_else(|| others().map(|least| least.min(LFU_INIT))).unwrap_or(LFU_INIT)
     }
 
-    /// Counts one more use with a chance that falls as the counter rises.
+    /// Increments the counter with a probability that falls as the counter rises.
     fn incremented(&self, counter: u8, log_factor: u32) -> u8 {
         let above = u64::from(counter.saturating_sub(LFU_INIT));
         let odds = above * u64::from(log_factor) + 1;
@@ -282,7 +287,7 @@ impl AccessTable {
     }
 
     fn random(&self) -> u64 {
-        // xorshift; two threads that draw at once may draw the same.
+        // xorshift; two threads that draw at the same time may get the same number.
         let mut x = self.random.load(Relaxed);
         x ^= x << 13;
         x ^= x >> 7;
@@ -292,7 +297,7 @@ impl AccessTable {
     }
 }
 
-/// Returns the cell for a key that has none: a free one, or that of the key that was used least.
+/// Returns the cell for a key that has none: a free one, or that of the least used key.
 fn free_cell(bucket: &Bucket, which: Which, now: u64, lfu: Option<Lfu>) -> &AtomicU64 {
     match lfu {
         None => bucket.free_cell(which, |said| said),
@@ -300,7 +305,7 @@ fn free_cell(bucket: &Bucket, which: Which, now: u64, lfu: Option<Lfu>) -> &Atom
     }
 }
 
-/// Returns what an LFU cell says of a key that is new, or was not used since the start.
+/// Returns the LFU record of a key that is new, or was not used since the start.
 fn new_counter(now: u64) -> u32 {
     u32::from(LFU_INIT) | minutes(now) << 8
 }
@@ -314,7 +319,7 @@ fn minutes(now: u64) -> u32 {
     (now / 60_000) as u32 & 0xffff
 }
 
-/// Returns the time that an LRU cell says.
+/// Returns the time in an LRU record.
 fn time(said: u32, now: u64) -> u64 {
     now.saturating_sub(u64::from(tenths(now).wrapping_sub(said).min(u32::MAX / 2)) * 100)
 }
@@ -337,7 +342,7 @@ mod tests {
         Which::new(random.u64(..), random.u8(..2))
     }
 
-    /// Returns a table for many keys, all of which were used at once.
+    /// Returns a table for many keys, all of which were used at the same time.
     fn filled(keys: u64) -> (AccessTable, Vec<Which>) {
         let (table, mut random) = (AccessTable::new(START, 1), Rng::with_seed(5));
         (0..30).for_each(|_| table.grow(keys, u64::MAX));
@@ -389,8 +394,8 @@ mod tests {
                 taken_for_others += 1;
             }
         }
-        // KEYS^2 / 2^31 keys have the tag of another; of each two the one that was used last is
-        // told.
+        // KEYS^2 / 2^31 keys have the tag of another key; the later use of the two is reported for
+        // both.
         assert!(taken_for_others <= 12, "{taken_for_others}");
     }
 

@@ -1,10 +1,10 @@
-//! What eviction goes by: Redis's policies, the uses of keys, and a sampled pool of candidates.
-//! `evict` makes space by them.
+//! The basis of eviction decisions: Redis's policies, the uses of keys, and a pool of sampled
+//! candidates. `evict` makes space with them.
 
 pub(crate) mod access;
 use crate::Db;
 
-/// Which keys go when memory is short.
+/// Which keys are evicted when memory is short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// None: writes are refused.
@@ -27,17 +27,17 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Returns true if frequencies are kept in place of access times.
+    /// Returns true if the policy needs frequencies instead of access times.
     pub fn is_lfu(self) -> bool {
         matches!(self, Policy::AllkeysLfu | Policy::VolatileLfu)
     }
 
-    /// Returns true if it decides by access times or frequencies.
+    /// Returns true if the policy decides by access times or frequencies.
     pub fn is_by_access(self) -> bool {
         self.is_lfu() || matches!(self, Policy::AllkeysLru | Policy::VolatileLru)
     }
 
-    /// Returns true if only keys with an expiry time may go.
+    /// Returns true if only keys with an expiry time may be evicted.
     pub fn is_volatile(self) -> bool {
         matches!(
             self,
@@ -49,10 +49,11 @@ impl Policy {
     }
 }
 
-/// How space is made; Redis's directives of the same names.
+/// How space is made: the settings of Redis's directives of the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eviction {
-    /// Bytes that the heap's blocks may take; 0 for no limit but the heap's own.
+    /// Bytes that may be in use, by the heap's blocks and by the memory outside the heap that
+    /// counts toward the limit; 0 for no limit other than the heap's own.
     pub maxmemory: u64,
     /// `maxmemory-policy`
     pub policy: Policy,
@@ -82,9 +83,9 @@ impl Default for Eviction {
 }
 
 impl Eviction {
-    /// Bytes that blocks may take in a heap of this limit.
+    /// Returns the number of bytes that blocks may take in a heap with this limit.
     pub(crate) fn eviction_limit(&self, heap_limit: u64) -> u64 {
-        // Blocks of one size do not serve another: leave the allocator some space to move.
+        // Blocks of one size are no use for another size: this leaves the allocator some space.
         let evict_from = heap_limit - heap_limit / 16;
         match (self.maxmemory, self.policy) {
             (0, Policy::NoEviction) => u64::MAX,
@@ -95,17 +96,17 @@ impl Eviction {
     }
 }
 
-/// Redis's EVPOOL_SIZE.
+/// The capacity of a pool; Redis's `EVPOOL_SIZE`.
 const POOL: usize = 16;
 
 pub(crate) struct Candidate {
-    /// The higher, the sooner it goes.
+    /// The candidate with the highest score is evicted first.
     pub(crate) score: u64,
     pub(crate) db: Db,
     pub(crate) key: Box<[u8]>,
 }
 
-/// The best candidates that sampling has met in a shard, the best one last.
+/// The best candidates sampled so far in a shard; the best one is last.
 #[derive(Default)]
 pub(crate) struct Pool {
     candidates: Vec<Candidate>,
@@ -137,7 +138,7 @@ impl Pool {
     }
 }
 
-/// A small generator for one step.
+/// A small random number generator for one step.
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -1,43 +1,43 @@
-//! Areas that are searched, and the cells that cover them.
+//! Areas to search, and the cells that cover them.
 
 use super::cell::{Cell, STEPS};
 use super::point::Point;
 
-/// Where a search looks.
+/// An area to search.
 #[derive(Clone, Copy, Debug)]
 pub struct Area {
     /// Its centre.
     pub centre: Point,
-    /// What is around the centre.
+    /// Its shape around the centre.
     pub shape: Shape,
 }
 
 /// A shape around a centre. Lengths are in metres, 0 or more.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
-    /// Within a distance of the centre.
+    /// The points within a distance of the centre.
     Circle {
-        /// The greatest distance.
+        /// The maximum distance.
         radius: f64,
     },
-    /// A box along the parallels and meridians.
+    /// A box with sides along the parallels and meridians.
     Box {
-        /// From west to east, on the latitude of what is looked at.
+        /// From west to east, measured at the latitude of the point that is tested.
         width: f64,
         /// From south to north.
         height: f64,
     },
 }
 
-/// Half of the Earth's width on the map whose cells these are, in metres.
+/// Half of the Earth's width on the Mercator map, in metres; Redis's value.
 const HALF_MAP: f64 = 20_037_726.37;
 
-/// The cells around one, in the order in which they are searched: (east, north).
+/// A cell and those around it, in the order in which they are searched: (east, north).
 const AROUND: [(i64, i64); 9] =
     [(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
 
 impl Area {
-    /// Metres from the centre to a point in the area; `None` for one outside.
+    /// Returns the metres from the centre to a point in the area; `None` for a point outside it.
     pub(super) fn distance(&self, point: Point) -> Option<f64> {
         match self.shape {
             Shape::Circle { radius } => {
@@ -52,7 +52,7 @@ impl Area {
         }
     }
 
-    /// Metres from the centre to the farthest point.
+    /// Returns the metres from the centre to the farthest point of the area.
     fn reach(&self) -> f64 {
         match self.shape {
             Shape::Circle { radius } => radius,
@@ -67,8 +67,8 @@ impl Area {
         }
     }
 
-    /// This many halvings make cells of which the centre's and those around it cover the area, in
-    /// most cases.
+    /// Returns the number of halvings after which, in most cases, the cell of the centre and those
+    /// around it still cover the area.
     fn steps(&self) -> u32 {
         let mut reach = self.reach();
         if reach == 0.0 {
@@ -85,8 +85,8 @@ impl Area {
         (step - 2 - narrow).clamp(1, STEPS as i32) as u32
     }
 
-    /// Returns the cells that cover it, some of them twice where they are so large that they meet
-    /// after the Earth.
+    /// Returns the cells that cover the area. A cell may be returned twice if cells are so large
+    /// that they meet on the other side of the Earth.
     pub(super) fn cells(&self) -> Vec<Cell> {
         let (low, high) = self.corners();
         let mut cell = Cell::of(self.centre, self.steps());

@@ -1,15 +1,15 @@
-//! Cells: the Earth halved again and again, by longitude and latitude in turn.
+//! Cells: parts of the Earth, which is halved repeatedly by longitude and latitude in turn.
 //!
-//! A cell of `step` halvings of each has as many bits of each, interleaved, those of the longitude
-//! above. A point's score is the number of its cell of 26 steps.
+//! A cell after `step` halvings of each has `step` bits of each, interleaved, the longitude's bit
+//! above the latitude's. The score of a point is the number of its cell after 26 steps.
 
 use super::point::{MAX_LATITUDE, MAX_LONGITUDE, Point};
 
-/// The steps of a score.
+/// The number of steps of a score.
 pub(super) const STEPS: u32 = 26;
 const SCORE_BITS: u32 = 2 * STEPS;
 
-/// A cell, by its numbers from west to east and from south to north.
+/// A cell, by its column from west to east and its row from south to north.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) step: u32,
@@ -17,18 +17,18 @@ pub(super) struct Cell {
     row: u64,
 }
 
-/// The limits of a coordinate: its least and its greatest value.
+/// The limits of a coordinate: its minimum and its maximum.
 type Limits = (f64, f64);
 const LONGITUDES: Limits = (-MAX_LONGITUDE, MAX_LONGITUDE);
 const LATITUDES: Limits = (-MAX_LATITUDE, MAX_LATITUDE);
-/// Those of geohashes as others write them.
+/// The latitudes of standard geohashes.
 const ALL_LATITUDES: Limits = (-90.0, 90.0);
 
 fn number(value: f64, (min, max): Limits, step: u32) -> u64 {
     ((value - min) / (max - min) * (1u64 << step) as f64) as u64
 }
 
-/// Returns where number `number` of this many parts begins.
+/// Returns where part `number` begins if the range is divided into 2^`step` parts.
 fn edge(number: u64, (min, max): Limits, step: u32) -> f64 {
     min + (number as f64 / (1u64 << step) as f64) * (max - min)
 }
@@ -44,7 +44,7 @@ fn gather(bits: u64) -> u64 {
 }
 
 impl Cell {
-    /// Returns the cell in which a point is.
+    /// Returns the cell that contains a point.
     pub(super) fn of(point: Point, step: u32) -> Cell {
         let column = number(point.longitude, LONGITUDES, step);
         Cell { step, column, row: number(point.latitude, LATITUDES, step) }
@@ -59,16 +59,17 @@ impl Cell {
         spread(self.column) << 1 | spread(self.row)
     }
 
-    /// Returns the scores of the points in it, from one up to, but without, another.
+    /// Returns the range of the scores of the points in it: the first one, and the first one after
+    /// them.
     pub(super) fn scores(self) -> (f64, f64) {
         let shift = SCORE_BITS - 2 * self.step;
         ((self.bits() << shift) as f64, ((self.bits() + 1) << shift) as f64)
     }
 
-    /// Returns the cell this many to the east and to the north, around the Earth.
+    /// Returns the cell this many cells to the east and to the north; cells wrap around the Earth.
     ///
-    /// A point on the eastern or northern limit is in a cell after the last one, as in Redis,
-    /// which only a step in its direction leads back from.
+    /// As in Redis, a point on the eastern or northern limit is in a cell after the last one. A
+    /// move along that axis wraps it into the range; a move by 0 keeps it there.
     pub(super) fn neighbour(self, east: i64, north: i64) -> Cell {
         let mask = (1u64 << self.step) - 1;
         let moved = |number: u64, by: i64| match by {
@@ -103,8 +104,8 @@ pub fn point_of(score: f64) -> Point {
     }
 }
 
-/// Returns the geohash of a score as others write it: eleven digits, of which the last is always 0,
-/// since 52 bits are ten and a bit.
+/// Returns the standard geohash of a score: eleven digits. The last one is always 0, since 52 bits
+/// are ten digits and two bits.
 pub fn geohash(score: f64) -> [u8; 11] {
     const DIGITS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
     let Point { longitude, latitude } = point_of(score);

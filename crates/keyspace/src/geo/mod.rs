@@ -1,9 +1,9 @@
 //! Geospatial items: sorted sets whose scores are interleaved coordinates.
 //!
-//! A score is a whole number of 52 bits, 26 of the longitude and 26 of the latitude by turns, so
-//! that places that are near each other have near scores more often than not: a search looks at the
-//! ranges of scores of a few cells. The numbers are Redis's, so that a sorted set that one of them
-//! made means the same to the other.
+//! A score is a whole number of 52 bits, in which 26 bits of the longitude and 26 of the latitude
+//! alternate. So places near each other usually have scores near each other, and a search reads the
+//! ranges of scores of a few cells. The scores are Redis's: either server can read a sorted set
+//! that the other one wrote.
 
 mod area;
 mod cell;
@@ -20,11 +20,11 @@ pub use polygon::Polygon;
 /// Which of the members in an area are wanted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
-    /// The farthest first (`true`) or the nearest; `None`: in any order.
+    /// Farthest first (`Some(true)`), nearest first (`Some(false)`), or in any order (`None`).
     pub descending: Option<bool>,
-    /// At most this many; the nearest, unless an order is named.
+    /// At most this many; without `descending`, and unless `any` is set, the nearest ones.
     pub count: Option<usize>,
-    /// Any that are found first will do.
+    /// The first ones found are enough.
     pub any: bool,
 }
 
@@ -33,9 +33,9 @@ pub struct Wanted {
 pub struct FoundItem {
     /// The member.
     pub member: Vec<u8>,
-    /// Its score, of which [`point_of`] makes its place.
+    /// Its score, from which [`point_of`] computes its coordinates.
     pub score: f64,
-    /// From the centre of the area, in metres.
+    /// Its distance from the centre of the area, in metres.
     pub distance: f64,
 }
 
@@ -50,7 +50,7 @@ pub fn search(
     Ok(chosen(found, wanted))
 }
 
-/// Returns how many members of a sorted set a search in an area looks at.
+/// Returns how many members of a sorted set a search in an area reads.
 pub fn count_candidates(sorted_set: &SortedSetRef<'_>, area: &Area) -> Result<u64, Error> {
     let mut candidates = 0;
     for cell in area.cells() {
@@ -61,8 +61,8 @@ pub fn count_candidates(sorted_set: &SortedSetRef<'_>, area: &Area) -> Result<u6
     Ok(candidates)
 }
 
-/// Returns the members of a sorted set that are within a polygon; their distances are those from
-/// its centre.
+/// Returns the members of a sorted set that are within a polygon, with their distances from its
+/// centre.
 pub fn search_polygon(
     sorted_set: &SortedSetRef<'_>,
     polygon: &Polygon,
@@ -74,9 +74,9 @@ pub fn search_polygon(
     Ok(chosen(found, wanted))
 }
 
-/// Returns those that are wanted, in their order.
+/// Returns the wanted ones, in the wanted order.
 fn chosen(mut found: Vec<FoundItem>, wanted: Wanted) -> Vec<FoundItem> {
-    // The nearest are wanted where only some are.
+    // A count without `any` selects the nearest.
     let nearest = (wanted.count.is_some() && !wanted.any).then_some(false);
     if let Some(descending) = wanted.descending.or(nearest) {
         found.sort_by(|a, b| {
@@ -88,7 +88,8 @@ fn chosen(mut found: Vec<FoundItem>, wanted: Wanted) -> Vec<FoundItem> {
     found
 }
 
-/// Members in the cells of an area that have a distance, cell by cell, until there are enough.
+/// Returns the members in the cells of an area for which `distance_of` returns a distance, cell by
+/// cell, until there are enough.
 fn visit(
     sorted_set: &SortedSetRef<'_>,
     area: &Area,

@@ -1,8 +1,8 @@
 //! Points on the Earth, and distances between them.
 
-/// In metres; Redis's value.
+/// The Earth's radius in metres; Redis's value.
 const EARTH_RADIUS: f64 = 6_372_797.560856;
-/// The limits of what has a score, in degrees.
+/// The limits of the coordinates that have a score, in degrees.
 pub(super) const MAX_LONGITUDE: f64 = 180.0;
 pub(super) const MAX_LATITUDE: f64 = 85.05112878;
 
@@ -11,7 +11,7 @@ pub(super) const MAX_LATITUDE: f64 = 85.05112878;
 pub struct Point {
     /// East of Greenwich, -180 to 180.
     pub longitude: f64,
-    /// North of the equator, -85.05112878 to 85.05112878: what is nearer to a pole has no score.
+    /// North of the equator, -85.05112878 to 85.05112878: points nearer to a pole have no score.
     pub latitude: f64,
 }
 
@@ -26,7 +26,7 @@ impl Point {
         self.longitude.abs() <= MAX_LONGITUDE && self.latitude.abs() <= MAX_LATITUDE
     }
 
-    /// Metres to another point, along a great circle.
+    /// Returns the metres to another point, along a great circle.
     pub fn distance(self, other: Point) -> f64 {
         let v = ((radians(other.longitude) - radians(self.longitude)) / 2.0).sin();
         if v == 0.0 {
@@ -38,16 +38,16 @@ impl Point {
         2.0 * EARTH_RADIUS * a.sqrt().asin()
     }
 
-    /// Metres to the other's latitude.
+    /// Returns the metres to the other point's latitude.
     pub(super) fn distance_of_latitudes(self, other: Point) -> f64 {
         EARTH_RADIUS * (radians(other.latitude) - radians(self.latitude)).abs()
     }
 
-    /// Returns the corners, south-west and north-east, of what is within this many metres to each
+    /// Returns the south-west and north-east corners of the surroundings: this many metres to each
     /// side.
     pub(super) fn surroundings(self, width: f64, height: f64) -> (Point, Point) {
         let latitudes = (height / EARTH_RADIUS).to_degrees();
-        // The side that is nearer to a pole is the wider one.
+        // The side nearer to a pole spans more degrees of longitude.
         let edge =
             if self.latitude < 0.0 { self.latitude - latitudes } else { self.latitude + latitudes };
         let longitudes = (width / EARTH_RADIUS / radians(edge).cos()).to_degrees();

@@ -1,4 +1,4 @@
-//! Polygons that are searched, on the map of longitudes and latitudes, as Valkey 9 does.
+//! Polygons to search, on the plane of longitude and latitude, as in Valkey 9.
 
 use super::area::{Area, Shape};
 use super::point::Point;
@@ -10,7 +10,7 @@ pub struct Polygon {
 }
 
 impl Polygon {
-    /// Returns the polygon of these vertices; none of less than three.
+    /// Returns the polygon with these vertices; `None` if there are fewer than three.
     pub fn new(vertices: Vec<Point>) -> Option<Polygon> {
         (vertices.len() >= 3).then_some(Polygon { vertices })
     }
@@ -22,12 +22,12 @@ impl Polygon {
         Point { longitude: sum(|p| p.longitude), latitude: sum(|p| p.latitude) }
     }
 
-    /// Metres from its centre to a point within; `None` for one outside.
+    /// Returns the metres from its centre to a point within it; `None` for a point outside it.
     pub(super) fn distance(&self, point: Point) -> Option<f64> {
         self.contains(point).then(|| self.centre().distance(point))
     }
 
-    /// Returns true if a ray to the east leaves it once more than it enters it.
+    /// Returns true if a ray from the point to the east crosses an odd number of edges.
     fn contains(&self, point: Point) -> bool {
         let ends = self.vertices.iter().cycle().skip(1);
         let crossed = self.vertices.iter().zip(ends).filter(|(a, b)| {
@@ -38,7 +38,7 @@ impl Polygon {
         crossed.count() % 2 == 1
     }
 
-    /// Returns an area that covers it.
+    /// Returns an area that covers the polygon.
     pub fn surroundings(&self) -> Area {
         let range = |of: fn(&Point) -> f64| {
             let values = self.vertices.iter().map(of);
@@ -47,7 +47,8 @@ impl Polygon {
         let (west, east) = range(|p| p.longitude);
         let (south, north) = range(|p| p.latitude);
         let centre = Point { longitude: (west + east) / 2.0, latitude: (south + north) / 2.0 };
-        // A circle through the farthest corner covers the box, which may be wider than it seems.
+        // The circle reaches the farthest of the corners and of the middles of the west and east
+        // sides, since the box may be wider between its corners than at them.
         let corners = [(west, south), (west, north), (east, south), (east, north)];
         let corners = corners.into_iter().chain([(west, centre.latitude), (east, centre.latitude)]);
         let far = corners

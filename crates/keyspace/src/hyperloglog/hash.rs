@@ -1,5 +1,5 @@
-//! MurmurHash64A (Austin Appleby, public domain) with Redis's seed: which register an element falls
-//! into, and what it says there.
+//! MurmurHash64A (Austin Appleby, public domain) with Redis's seed: determines an element's
+//! register, and the value that the element gives it.
 
 use super::registers::{COUNT, INDEX_BITS};
 
@@ -7,12 +7,12 @@ const SEED: u64 = 0xadc8_3b19;
 const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
 const SHIFT: u32 = 47;
 
-/// Returns the register of an element, and the length of the run of zeros that it shows there, from
-/// 1.
+/// Returns the register of an element, and the element's value there: one more than the number of
+/// trailing zeros of the remaining bits.
 pub fn place(element: &[u8]) -> (usize, u8) {
     let hash = murmur64a(element);
     let index = hash as usize & (COUNT - 1);
-    // A bit after the last one ends the run.
+    // A bit above the last one ends the run of zeros.
     let rest = hash >> INDEX_BITS | 1 << (u64::BITS - INDEX_BITS);
     (index, rest.trailing_zeros() as u8 + 1)
 }

@@ -1,7 +1,8 @@
-//! HyperLogLogs: how many different elements were added, about, in 12 KiB at most.
+//! HyperLogLogs: estimates of the number of distinct elements, in at most about 12 KiB.
 //!
-//! They are strings in Redis's own form, sparse and dense, so that a plain read, a plain write and
-//! the command log carry them between the two. The standard error of an estimate is 0.81 %.
+//! They are strings in Redis's own encodings, sparse and dense, so that a plain read, a plain write
+//! and the command log carry them from one server to the other. The standard error of an estimate
+//! is 0.81 %.
 
 mod hash;
 mod registers;
@@ -28,14 +29,14 @@ impl Txn<'_> {
         HyperLogLog::read(self.string(&entry)?.to_vec()?).map(Some)
     }
 
-    /// Returns the HyperLogLog at a key, for an operation that changes it: one that has expired is
+    /// Returns the HyperLogLog at a key, for an operation that changes it: an expired one is
     /// deleted first.
     pub fn hyperloglog_mut(&mut self, db: Db, key: &Key<'_>) -> Result<Option<HyperLogLog>, Error> {
         let Some(entry) = self.find_mut(db, key)? else { return Ok(None) };
         HyperLogLog::read(self.string(&entry)?.to_vec()?).map(Some)
     }
 
-    /// Makes a key hold a HyperLogLog. An expiry time stays.
+    /// Stores a HyperLogLog in a key. The expiry time is kept.
     pub fn set_hyperloglog(
         &mut self,
         db: Db,
@@ -45,9 +46,9 @@ impl Txn<'_> {
         self.set_built(db, key, sketch.as_bytes(), Expire::Keep)
     }
 
-    /// Adds elements to the HyperLogLog at a key, which is made where there is none; whether
-    /// anything changed. One that would take more than `limit` bytes in the sparse form becomes
-    /// dense.
+    /// Adds elements to the HyperLogLog at a key, which is created if there is none; returns
+    /// whether anything changed. A HyperLogLog that would take more than `limit` bytes in the
+    /// sparse encoding becomes dense.
     pub fn add_to_hyperloglog<'e>(
         &mut self,
         db: Db,
@@ -69,8 +70,8 @@ impl Txn<'_> {
         Ok(changed)
     }
 
-    /// Returns how many different elements were added to the HyperLogLogs at some keys together,
-    /// about, and whether anything was written: a single one remembers the estimate.
+    /// Returns an estimate of the number of distinct elements of the HyperLogLogs at some keys
+    /// together, and whether anything was written: a single HyperLogLog stores its estimate.
     pub fn count_hyperloglogs(&mut self, db: Db, keys: &[Key<'_>]) -> Result<(u64, bool), Error> {
         let [key] = keys else {
             let mut registers = [0; COUNT];
@@ -90,9 +91,9 @@ impl Txn<'_> {
         Ok((count, true))
     }
 
-    /// Adds to the HyperLogLog at a key, which is made where there is none, what was added to
-    /// others. One that would take more than `limit` bytes in the sparse form becomes dense, and so
-    /// it does where one of the others is.
+    /// Merges HyperLogLogs into the one at the key `target`, which is created if there is none. It
+    /// becomes dense if it would take more than `limit` bytes in the sparse encoding, or if one of
+    /// the others is dense.
     pub fn merge_hyperloglogs(
         &mut self,
         db: Db,
@@ -103,7 +104,7 @@ impl Txn<'_> {
         let mut registers = [0; COUNT];
         let mut dense = false;
         for key in std::iter::once(target).chain(sources) {
-            // As for a write: one that has expired is deleted first, so that a replay, for which
+            // As for a write: a key that has expired is deleted first, so that a replay, for which
             // nothing expires, reads the same.
             if let Some(entry) = self.find_mut_to_read(db, key)? {
                 let sketch = HyperLogLog::read(self.string(&entry)?.to_vec()?)?;

@@ -1,22 +1,22 @@
-//! The registers of a HyperLogLog, and how many elements they tell of.
+//! The registers of a HyperLogLog, and the estimate that follows from them.
 //!
 //! The estimate is Otmar Ertl's ("New cardinality estimation algorithms for HyperLogLog sketches",
-//! 2017), which needs no correction for small or large counts; Redis uses it too, so that the
-//! numbers are the same.
+//! 2017), which needs no correction for small or large counts. Redis uses it too, so the numbers
+//! are the same.
 
-/// Bits of the hash that choose a register.
+/// The number of bits of the hash that select a register.
 pub(super) const INDEX_BITS: u32 = 14;
-/// How many registers there are.
+/// The number of registers.
 pub const COUNT: usize = 1 << INDEX_BITS;
-/// The longest run that a register can tell of, less one.
+/// The maximum value of a register, less one: the number of the other bits of the hash.
 const LONGEST: usize = (u64::BITS - INDEX_BITS) as usize;
 /// 1 / (2 ln 2)
 const ALPHA: f64 = 0.721_347_520_444_481_7;
 
-/// All registers, a byte each.
+/// All registers, one byte each.
 pub type Registers = [u8; COUNT];
 
-/// Returns how many different elements were added, about.
+/// Estimates the number of distinct elements.
 pub fn estimate(registers: &Registers) -> u64 {
     let mut histogram = [0u32; 64];
     registers.iter().for_each(|value| histogram[usize::from(value & 63)] += 1);

@@ -28,7 +28,7 @@ pub struct HyperLogLog {
 }
 
 impl HyperLogLog {
-    /// Returns one to which nothing was added.
+    /// Returns an empty HyperLogLog.
     pub fn empty() -> HyperLogLog {
         let mut bytes = vec![0; HEADER];
         bytes[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -37,10 +37,10 @@ impl HyperLogLog {
         HyperLogLog { bytes }
     }
 
-    /// Returns the one that a string holds.
+    /// Returns the HyperLogLog that a string holds. Does not verify the runs of a sparse one.
     ///
     /// # Errors
-    /// [`Error::NotHyperLogLog`] where it holds something else.
+    /// [`Error::NotHyperLogLog`] if the string holds something else.
     pub fn read(bytes: Vec<u8>) -> Result<HyperLogLog, Error> {
         let sound = bytes.len() >= HEADER
             && bytes.starts_with(MAGIC)
@@ -56,7 +56,7 @@ impl HyperLogLog {
         &self.bytes
     }
 
-    /// Returns true if it is kept as runs of registers.
+    /// Returns true if it has the sparse encoding.
     pub fn is_sparse(&self) -> bool {
         self.bytes[ENCODING] == SPARSE
     }
@@ -66,8 +66,8 @@ impl HyperLogLog {
         sparse::runs(&self.bytes[HEADER..])
     }
 
-    /// Raises a register; whether it changed. A sparse one that would take more than `limit` bytes
-    /// becomes dense.
+    /// Raises a register to `value` if it is lower; returns whether it changed. A sparse
+    /// HyperLogLog that would take more than `limit` bytes becomes dense.
     pub fn raise(&mut self, register: usize, value: u8, limit: usize) -> Result<bool, Error> {
         if self.is_sparse() {
             let mut runs = self.bytes.split_off(HEADER);
@@ -86,7 +86,7 @@ impl HyperLogLog {
         Ok(higher)
     }
 
-    /// Gives every register a place of its own.
+    /// Changes the encoding to the dense one.
     pub fn make_dense(&mut self) -> Result<(), Error> {
         let mut registers = [0; COUNT];
         self.raise_all(&mut registers)?;
@@ -99,7 +99,7 @@ impl HyperLogLog {
         Ok(())
     }
 
-    /// Raises `registers` to what is in it.
+    /// Raises each of `registers` to its value here, if that is higher.
     pub fn raise_all(&self, registers: &mut Registers) -> Result<(), Error> {
         if self.is_sparse() {
             return Ok(sparse::raise_all(&self.bytes[HEADER..], registers)?);
@@ -110,13 +110,13 @@ impl HyperLogLog {
         Ok(())
     }
 
-    /// Returns the estimate that it remembers, if nothing was added since.
+    /// Returns the stored estimate, unless it is out of date.
     pub fn remembered(&self) -> Option<u64> {
         let bytes: [u8; 8] = self.bytes[ESTIMATE].try_into().ok()?;
         (bytes[7] & STALE == 0).then(|| u64::from_le_bytes(bytes))
     }
 
-    /// Estimates the cardinality, and keeps the estimate.
+    /// Estimates the number of distinct elements, and stores the estimate.
     pub fn count(&mut self) -> Result<u64, Error> {
         let mut registers = [0; COUNT];
         self.raise_all(&mut registers)?;
@@ -125,7 +125,7 @@ impl HyperLogLog {
         Ok(count)
     }
 
-    /// Says that the remembered estimate is out of date.
+    /// Marks the stored estimate as out of date.
     pub fn forget(&mut self) {
         self.bytes[ESTIMATE.end - 1] |= STALE;
     }

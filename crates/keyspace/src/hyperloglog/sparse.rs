@@ -1,4 +1,4 @@
-//! The sparse form: runs of registers.
+//! The sparse encoding: runs of registers.
 //!
 //! ```text
 //! 00nnnnnn            n + 1 registers of 0
@@ -6,48 +6,48 @@
 //! 1vvvvvnn            n + 1 registers of v + 1
 //! ```
 //!
-//! A change splits one run into up to three, then joins what became equal around it, in the way of
-//! Redis: the bytes are the same as Redis's after the same elements, so that either server reads
-//! what the other wrote.
+//! A change splits one run into up to three, then joins equal neighbours around it as Redis does:
+//! after the same elements the bytes are the same as Redis's, so that either server reads what the
+//! other one wrote.
 
 use super::registers::{COUNT, Registers};
 
-/// The highest value that a run can have; what is higher needs the dense form.
+/// The highest value that a run can have; a higher one needs the dense encoding.
 pub(super) const HIGHEST: u8 = 32;
 const SHORT_ZEROS: usize = 64;
 const LONG_ZEROS: usize = 1 << 14;
 const VALUES: usize = 4;
-/// How many runs around a change are looked at for joining.
+/// How many runs around a change are examined for joining.
 const JOIN_REACH: usize = 5;
 
-/// Not a sequence of runs over all registers.
+/// The bytes are not a sequence of runs over all registers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Corrupted;
 
-/// What became of a register that was to be raised.
+/// The result of raising a register.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Raised {
-    /// It was as high already.
+    /// It was at least as high before.
     Kept,
     /// It changed.
     Changed,
-    /// The sparse form cannot hold it.
+    /// The sparse encoding cannot hold it.
     TooLarge,
 }
 
-/// This many registers of one value.
+/// A run of registers with one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The value.
     pub value: u8,
-    /// This many.
+    /// The number of registers.
     pub len: usize,
-    /// Bytes that it takes.
+    /// The number of bytes that it takes.
     size: usize,
 }
 
 impl Run {
-    /// Returns the run at the begin of `bytes`.
+    /// Returns the run at the start of `bytes`.
     fn read(bytes: &[u8]) -> Option<Run> {
         let first = *bytes.first()?;
         let low = usize::from(first & 0x3f);
@@ -67,7 +67,7 @@ impl Run {
         }
     }
 
-    /// Returns true if it is written in the long form of zeros.
+    /// Returns true if it has the long form of zeros.
     pub fn is_long(self) -> bool {
         self.size == 2
     }
@@ -90,7 +90,7 @@ pub(super) fn runs(bytes: &[u8]) -> impl Iterator<Item = Run> {
     })
 }
 
-/// Raises `registers` to what the runs say.
+/// Raises each of `registers` to its value in the runs, if that is higher.
 pub(super) fn raise_all(bytes: &[u8], registers: &mut Registers) -> Result<(), Corrupted> {
     let (mut at, mut used) = (0, 0);
     for run in runs(bytes) {
@@ -102,7 +102,8 @@ pub(super) fn raise_all(bytes: &[u8], registers: &mut Registers) -> Result<(), C
     if at == COUNT && used == bytes.len() { Ok(()) } else { Err(Corrupted) }
 }
 
-/// Raises one register to `value`, at least 1, if that leaves at most `limit` bytes.
+/// Raises one register to `value`, which is at least 1, unless the runs would grow beyond `limit`
+/// bytes.
 pub(super) fn raise(
     bytes: &mut Vec<u8>,
     register: usize,
@@ -137,7 +138,7 @@ pub(super) fn raise(
     Ok(Raised::Changed)
 }
 
-/// Joins neighbouring runs of one value from `at` on.
+/// Joins neighbouring runs of one value, other than 0, from `at` on.
 fn join(bytes: &mut Vec<u8>, mut at: usize) {
     for _ in 0..JOIN_REACH {
         let Some(run) = Run::read(&bytes[at..]) else { return };
