@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub struct Arguments {
     /// The results: results.json of a comparison
     pub(crate) results: PathBuf,
-    /// The folder for report.html
+    /// The directory for report.html
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
     /// Also write comparison.md, pictures/*.svg and report.html to DIR/results/DATE, by the date

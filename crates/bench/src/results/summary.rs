@@ -1,9 +1,9 @@
-//! What follows from the runs: medians, spreads, ratios.
+//! Computes medians, spreads and ratios from the runs.
 //!
-//! A ratio is taken round by round, between two runs that were next to each other in time, and its
-//! median is shown: what slows the machine down for a minute slows both, and a ratio of two medians
-//! from different minutes would show that minute. Nothing is computed from fewer figures than there
-//! are.
+//! A ratio is taken round by round, between two runs that were close together in time, and the
+//! median of the ratios is shown: a slowdown of the machine for a minute affects both runs, whereas
+//! the ratio of two medians from different minutes would contain it. Rounds in which only one of
+//! the two systems ran are left out.
 
 use super::{Results, Run, Workload};
 use crate::stats::{Summary, ratio};
@@ -18,7 +18,7 @@ pub enum Metric {
     ServerCpu,
     /// Mean latency in microseconds.
     Mean,
-    /// Latency in microseconds that 99 % stay under.
+    /// The 99th percentile of the latency in microseconds.
     P99,
 }
 
