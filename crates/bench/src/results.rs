@@ -33,7 +33,7 @@ pub struct Results {
     pub systems: Vec<System>,
     /// The workloads, in the order in which reports show them.
     pub workloads: Vec<Workload>,
-    /// One entry for each round of each system with each workload, in the order in which they ran.
+    /// One entry for each run, in the order in which they ran.
     pub runs: Vec<Run>,
     /// One entry for each restart after kill -9.
     pub recovery: Vec<Recovery>,

@@ -66,7 +66,7 @@ pub(crate) struct Options {
     /// Seconds for which a long command is repeated; it runs at least once.
     #[arg(long, value_name = "S", default_value = "3", value_parser = parse_seconds)]
     seconds: f64,
-    /// Seconds after which a command without a reply counts as stalled.
+    /// Seconds after which a command without a reply is reported as stalled.
     #[arg(long, value_name = "S", default_value = "20", value_parser = parse_seconds)]
     patience: f64,
     /// Connections of each kind of probe.

@@ -58,7 +58,7 @@ pub(crate) struct Options {
     /// round.
     #[arg(long)]
     pub same_server: bool,
-    /// Few systems and short rounds: some three minutes.
+    /// Few systems and short rounds: about three minutes.
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
     /// Everything: small values, YCSB, data types, scripts, 4 GiB to recover. Hours.
@@ -68,7 +68,7 @@ pub(crate) struct Options {
     /// /dev/shm, as emulated PMEM.
     #[arg(long, value_name = "DIR")]
     pub dax: Option<PathBuf>,
-    /// A directory on a second device: append-only files are measured there too.
+    /// A directory on a second device: append-only files and journals are measured there too.
     #[arg(long, value_name = "DIR")]
     pub second: Option<PathBuf>,
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub(crate) struct Options {
     pub keys: Option<u64>,
 }
 
-/// The servers.
+/// The programs of the servers.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Programs {
     /// Other servers that take redis-server's arguments, separated by commas.
@@ -96,15 +96,15 @@ pub(crate) struct Programs {
     pub with: String,
 }
 
-/// Pools that differ in a detail.
+/// Variants of the pool.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Variants {
-    /// Also measure pools as if on these media, separated by commas, if the server was built to
+    /// Also measure pools on these emulated media, separated by commas, if the server was built to
     /// emulate them.
     #[arg(long, visible_alias = "emulate", value_name = "NAMES", value_delimiter = ',', value_parser = MEDIA)]
     pub media: Vec<String>,
-    /// The server for --media [default: the same as for all others]. Emulation costs time
-    /// even where it is off.
+    /// The server for --media [default: the same as for all others]. A server that can emulate
+    /// media is slower even without them.
     #[arg(long, value_name = "PATH", requires = "media")]
     pub media_server: Option<PathBuf>,
     /// Also measure pools with a DRAM read cache of this size.

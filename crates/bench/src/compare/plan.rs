@@ -10,7 +10,7 @@
 use super::options::Options;
 use crate::results;
 
-/// How much is measured.
+/// The extent of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shape {
     /// `quick`, `default` or `full`.
@@ -25,9 +25,9 @@ pub(super) struct Shape {
     pub(super) workloads: Vec<String>,
     /// The sizes in bytes of the data sets to recover.
     pub(super) recovery: Vec<u64>,
-    /// How often each of them is recovered.
+    /// How often each data set is recovered.
     pub(super) recovery_rounds: u32,
-    /// Seconds of each row of the device study, if there is one.
+    /// Seconds of each row of the device study; `None` to leave it out.
     pub(super) device: Option<f64>,
     /// Whether servers are kept from round to round.
     pub(super) same_server: bool,
@@ -36,7 +36,7 @@ pub(super) struct Shape {
 const MIB: u64 = 1 << 20;
 
 impl Shape {
-    /// Returns what the options ask for.
+    /// Returns the shape that the options ask for.
     pub(super) fn of(options: &Options) -> Shape {
         let shape = if options.quick {
             Shape::quick()

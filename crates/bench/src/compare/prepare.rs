@@ -39,7 +39,7 @@ pub(super) enum Refusal {
         /// Why.
         failure: Failure,
     },
-    /// It was interrupted before it began.
+    /// The comparison was interrupted before it began.
     #[error("interrupted")]
     Cancelled,
 }
@@ -64,7 +64,7 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// Finds out what can be measured.
+    /// Determines what can be measured.
     pub(super) fn new(options: &Options, cancel: &AtomicBool) -> Result<Ready, Refusal> {
         let shape = Shape::of(options);
         let mut machine = machine::here();
@@ -104,7 +104,7 @@ impl Ready {
         })
     }
 
-    /// Returns how a candidate is started.
+    /// Returns how to start a candidate.
     pub(super) fn launch(&self, candidate: &Candidate) -> Launch {
         candidate.launch(&self.tool, &self.cores.server)
     }

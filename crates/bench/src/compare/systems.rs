@@ -32,7 +32,7 @@ const POLICIES: [(&str, &str, Durability); 3] = [
 pub(crate) struct Ground {
     /// `disk`, `memory`, `second` or `dax`.
     pub(crate) id: &'static str,
-    /// Where it is.
+    /// Its path.
     pub(crate) path: PathBuf,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Candidate {
     pub(crate) program: PathBuf,
     /// The directory in which the server gets a directory of its own.
     pub(crate) place: PathBuf,
-    /// The directory of its journal, if that is elsewhere.
+    /// The directory of its journal, if that is in another place.
     pub(crate) journal: Option<PathBuf>,
 }
 

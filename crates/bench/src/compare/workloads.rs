@@ -82,7 +82,7 @@ UNLINK bitmap:__key__
 EXPIRE hll:__key__ 100
 DEL hll:__key__";
 
-/// A single command, on a value of many elements or in a script.
+/// A workload of a single command, on a large value or on short ones.
 struct Single {
     id: &'static str,
     data: Data,
@@ -141,7 +141,7 @@ struct Durable {
     value_bytes: usize,
     clients: u32,
     pipeline: u32,
-    /// The command that is sent, if it is not SET.
+    /// The command to send instead of SET.
     command: Option<&'static str>,
 }
 

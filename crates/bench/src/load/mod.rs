@@ -55,7 +55,7 @@ pub enum Error {
     /// The server cannot be reached.
     #[error("{server}: {source}{}", hint(.source))]
     Connect {
-        /// Its address.
+        /// The server's address.
         server: String,
         /// The error of the operating system.
         source: io::Error,

@@ -11,7 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Send requests to a server and say what it did with them: memtier_benchmark's options and
+/// Send requests to a server and report on its replies, with memtier_benchmark's options and their
 /// meaning.
 #[derive(Clone, Debug, Args)]
 #[command(
@@ -56,7 +56,7 @@ pub struct Options {
     #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u64).range(1..))]
     #[arg(help_heading = "Load")]
     pub rate_limiting: Option<u64>,
-    /// Draw other keys and values for each connection: without this all draw the same
+    /// Draw different keys and values for each connection; without this, all draw the same
     #[arg(long, help_heading = "Load")]
     pub distinct_client_seed: bool,
 
@@ -74,7 +74,7 @@ pub struct Options {
     #[arg(conflicts_with_all = ["ratio", "key_pattern", "commands"])]
     pub ycsb: Option<Ycsb>,
 
-    /// Bytes of a value, or LOW-HIGH to draw their number
+    /// Bytes of a value, or LOW-HIGH for a random size
     #[arg(short, long, value_name = "BYTES", default_value = "32", help_heading = "Values")]
     pub data_size: Size,
     /// Random bytes in place of `x`
@@ -91,8 +91,8 @@ pub struct Options {
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000_000, help_heading = "Keys")]
     #[arg(value_parser = clap::value_parser!(u64).range(..1 << 53))]
     pub key_maximum: u64,
-    /// How keys are chosen for SET and GET: R:R at random, P:P in sequence, each connection in a
-    /// part of its own
+    /// How keys are chosen for SET and GET: R:R at random, P:P in sequence, with a part of the keys
+    /// for each connection
     #[arg(long, value_name = "SET:GET", default_value = "R:R", help_heading = "Keys")]
     pub key_pattern: Pattern,
 

@@ -118,9 +118,9 @@ impl Kind {
 /// The measurements of one class of requests.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Class {
-    /// Its name.
+    /// The name of the class.
     pub name: String,
-    /// What it does to the data.
+    /// How its requests access the data.
     pub kind: Kind,
     /// Replies that were not errors.
     pub operations: u64,
@@ -130,9 +130,9 @@ pub struct Class {
     pub hits: u64,
     /// Keys that were missing; counted for reads only.
     pub misses: u64,
-    /// Bytes of requests.
+    /// Bytes of the requests.
     pub sent: u64,
-    /// Bytes of replies.
+    /// Bytes of the replies.
     pub received: u64,
     /// A summary of the latencies, in microseconds.
     pub latency: Latency,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Makes the page and its pictures again from results that were measured before.
+/// Makes the page and its pictures from results that were measured before.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The results: results.json of a comparison

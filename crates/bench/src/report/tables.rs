@@ -89,7 +89,7 @@ pub(crate) fn systems(results: &Results) -> Table {
     table
 }
 
-/// Returns the loads.
+/// Returns the parameters of the loads.
 pub(crate) fn workloads(results: &Results) -> Table {
     let mut table = Table::new([
         "load",

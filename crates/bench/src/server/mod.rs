@@ -52,7 +52,7 @@ pub(crate) enum Failure {
     Ended {
         /// Its exit status.
         status: ExitStatus,
-        /// What it said last.
+        /// The last lines of its log.
         log: String,
     },
     /// The server does not answer.
@@ -60,7 +60,7 @@ pub(crate) enum Failure {
     Silent {
         /// How long it has had.
         seconds: u64,
-        /// What it said last.
+        /// The last lines of its log.
         log: String,
     },
     /// The server could not be started.
@@ -99,7 +99,7 @@ pub(crate) fn connect(port: u16) -> RedisResult<Connection> {
     Ok(connection)
 }
 
-/// Returns a command whose words are separated by spaces.
+/// Returns a command from a line whose words are separated by spaces.
 pub(crate) fn command(line: &str) -> Cmd {
     let mut words = line.split(' ');
     let mut command = redis::cmd(words.next().unwrap_or_default());

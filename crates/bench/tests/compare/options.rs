@@ -4,7 +4,7 @@ use crate::kit::Comparison;
 use bench::results::{Family, Results};
 use std::fs;
 
-/// One short run of each system.
+/// Arguments for one short run of each system.
 const SHORT: &[&str] = &["--workloads", "throughput-100", "--seconds", "0.2", "--recovery", "none"];
 
 fn short(more: &[&str]) -> Comparison {
