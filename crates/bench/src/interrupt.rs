@@ -1,5 +1,5 @@
-//! Handles Ctrl-C and SIGTERM: the first signal ends the measurement, and its results are reported;
-//! the second ends the program at once.
+//! Handles Ctrl-C and SIGTERM: after the first signal the measurement ends soon and its results are
+//! reported; the second signal ends the program at once.
 
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,8 @@
 //! Describes the machine, without which no figure can be interpreted: processor, memory, kernel,
 //! file systems and media, versions.
 //!
-//! The kernel and the programs themselves are queried when a comparison begins. Nothing here fails;
-//! unknown texts are `unknown`, unknown numbers 0.
+//! The kernel and the programs themselves are queried when a comparison begins. Nothing here fails:
+//! whatever cannot be found out is `unknown`, empty or 0.
 
 use crate::results::{Machine, Place, Version};
 use std::fs;

@@ -1,4 +1,4 @@
-//! Summarizes many runs.
+//! Summarises many runs.
 //!
 //! A single run says little on a shared machine. Runs of two systems alternate, so that a slowdown
 //! of the machine affects both; the *ratio* of two neighbouring runs is then more reliable than

@@ -26,7 +26,7 @@ const MEMORY: &str = "/dev/shm";
 /// Why the comparison cannot begin.
 #[derive(Debug, Error)]
 pub(super) enum Refusal {
-    /// The arguments ask for something that this machine does not have.
+    /// The arguments do not fit this machine or contain an unknown name.
     #[error("{0}")]
     Arguments(String),
     /// Perdura itself does not start.

@@ -11,7 +11,7 @@ pub(crate) enum Method {
     Nt,
     /// Stores into a mapping, with msync of the pages.
     Msync,
-    /// pwrite and fdatasync; pread.
+    /// pwrite with fdatasync, and pread.
     Fdatasync,
     /// pwrite and pread that bypass the page cache.
     Direct,

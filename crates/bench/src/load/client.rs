@@ -1,8 +1,8 @@
 //! One connection: it keeps its pipeline full and counts the replies.
 //!
-//! A turn writes the pending output, reads once, and parses the replies; then a new request is
-//! written for each of them. So all replies that arrive together cost one read, one write and two
-//! readings of the clock. All connections of a thread read into one buffer.
+//! A turn writes the pending output, reads once, and parses the replies; then new requests refill
+//! the pipeline. So all replies that arrive together cost one read, one write and two readings of
+//! the clock. All connections of a thread read into one buffer.
 
 use super::Error;
 use super::outcome::{Class, count_error};

@@ -1,6 +1,6 @@
 //! The part of the documentation that a comparison writes: a folder `results/<date>` with
-//! `comparison.md`, its pictures and the page. Paths of the measured machine are reduced to their
-//! last names.
+//! `comparison.md`, its pictures and the page. Private paths of the measured machine are reduced to
+//! their last components.
 //!
 //! Measurements of different days get different folders, so that figures stay with the commit on
 //! which they were measured.
@@ -14,7 +14,7 @@ use std::path::Path;
 /// Directories that exist on every machine: paths below them are not private.
 const COMMON: [&str; 6] = ["/dev", "/mnt", "/tmp", "/usr", "/var", "/opt"];
 
-/// Returns the results for publication: private paths are reduced to their last names.
+/// Returns the results for publication: private paths are reduced to their last components.
 fn public(results: &Results) -> Results {
     let mut results = results.clone();
     let machine = &mut results.machine;
@@ -32,7 +32,7 @@ fn public(results: &Results) -> Results {
     results
 }
 
-/// Returns a text in which each private path is replaced by its last name.
+/// Returns a text in which each private path is replaced by its last component.
 fn without_paths(text: &str) -> String {
     let name = |word: &str| {
         let (option, path) = match word.split_once("=/") {

@@ -3,7 +3,7 @@
 //!
 //! The page is one file that needs no script, no network and no other file, and its content
 //! security policy forbids them. In Markdown, pictures are files of their own, and tables that are
-//! only useful when folded are left out.
+//! too long without folding are left out.
 
 use super::chart::Chart;
 use super::lines;

@@ -44,7 +44,7 @@ const PATIENCE_FOR_A_REPLY: Duration = Duration::from_secs(60);
 /// How long a server may take to end if its port was in use.
 const TIME_TO_END: Duration = Duration::from_secs(2);
 
-/// A server or the measurement of it failed.
+/// A failure of a server or of its measurement.
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
     /// The server ended.
