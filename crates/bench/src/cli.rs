@@ -1,7 +1,7 @@
-//! The command line of `perdura-bench`: one subcommand for each thing that can be measured.
+//! The command line of `perdura-bench`: one subcommand for each kind of measurement.
 //!
-//! A subcommand's options stand in the module that runs it. It is named here when it works, not
-//! before.
+//! The options of a subcommand are defined in the module that runs it. A subcommand is listed here
+//! only once it works.
 
 use clap::{Parser, Subcommand};
 
@@ -21,14 +21,14 @@ pub struct Arguments {
 pub(crate) enum Command {
     /// Send requests to a running server, with memtier_benchmark's options
     Load(Box<load::Options>),
-    /// The page, pictures and tables of results that were measured before
+    /// Make the page, pictures and tables from results that were measured before
     Report(report::Arguments),
     /// Compare ways to persist, side by side, and report on it
     Compare(Box<compare::Options>),
-    /// PING and GET next to long commands of another client, by number of threads: p50, p99, p99.9,
-    /// maximum
+    /// Measure PING and GET while another client sends long commands, by number of threads: p50,
+    /// p99, p99.9, maximum
     Stalls(Box<stalls::Options>),
-    /// Become another program: what servers are started with
+    /// Set up this process and replace it with a server's program
     #[command(hide = true)]
     Launch(server::launch::Options),
 }

@@ -1,10 +1,10 @@
 //! The comparison: `perdura-bench compare` starts every system, gives all of them the same work,
-//! and writes down what they did.
+//! and records how they did.
 //!
-//! `prepare` finds out what there is, `session` measures and keeps the results on disk after every
-//! run, `finish` makes the report and the last words. `systems` and `workloads` say what is
-//! compared with what, `plan` in which order, and what gives way when time is short. A
-//! [`server`](crate::server) is a child that cannot outlive this program, however it ends.
+//! `prepare` finds out what can be measured. `session` measures, and saves the results to disk
+//! after every run. `finish` writes the report and prints the summary. `systems` and `workloads`
+//! define what is compared, `plan` how much of it and in which order. A [`server`](crate::server)
+//! is a child process that cannot outlive this program, however it ends.
 
 mod driver;
 mod finish;
@@ -25,8 +25,8 @@ use prepare::{Ready, Refusal};
 use session::Session;
 use std::sync::atomic::AtomicBool;
 
-/// Runs a comparison, and makes its report. When `cancel` is set it ends soon, and reports on what
-/// it has.
+/// Runs a comparison and writes its report. When `cancel` is set, it ends soon and reports on what
+/// it has measured.
 pub(crate) fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
     let ready = match Ready::new(options, cancel) {
         Ok(ready) => ready,

@@ -1,11 +1,11 @@
-//! How long things took, as a whole distribution.
+//! Latencies, as full distributions.
 //!
-//! A mean hides exactly what one wants to know of a store: whether every hundredth request waits
-//! for a disk. So every latency is kept in a histogram of three significant digits
-//! (HdrHistogram's), from one nanosecond up, in the space of some ten thousand counters. Histograms
-//! of threads, seconds and runs add up without a loss, which percentiles do not.
+//! A mean hides what matters most about a store: whether every hundredth request waits for a disk.
+//! So every latency is recorded in a histogram with three significant digits (HdrHistogram), from
+//! one nanosecond up, which takes about 34,000 counters. Histograms of threads, seconds and runs
+//! can be added without loss, unlike percentiles.
 //!
-//! In JSON a histogram is the text that HdrHistogram's own tools read: V2, compressed, base64;
+//! In JSON a histogram is the text that HdrHistogram's own tools read: V2, compressed, base64, with
 //! values in nanoseconds.
 
 use std::time::Duration;
@@ -16,10 +16,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use serde::{Serialize, Serializer as Into};
 
-/// The longest latency that is told apart from a longer one.
+/// The maximum latency; longer ones are recorded as this.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Latencies and how often each occurred.
+/// A distribution of latencies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram(hdrhistogram::Histogram<u64>);
 
@@ -30,41 +30,41 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Returns an empty one.
+    /// Returns an empty histogram.
     pub fn new() -> Histogram {
         let longest = LONGEST.as_nanos() as u64;
         Histogram(hdrhistogram::Histogram::new_with_bounds(1, longest, 3).expect("valid bounds"))
     }
 
-    /// Counts one more; what is longer than an hour counts as an hour.
+    /// Records a latency; one longer than an hour counts as an hour.
     pub fn record(&mut self, latency: Duration) {
         self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Adds all that another one counted.
+    /// Adds the latencies of another histogram.
     pub fn add(&mut self, other: &Histogram) {
-        // It cannot fail: both have the same bounds, since a decoded one was added to an empty one.
+        // This cannot fail: all histograms have the same bounds.
         let _ = self.0.add(&other.0);
     }
 
-    /// Returns how many were counted.
+    /// Returns the number of latencies.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// Returns the mean in microseconds; 0 when empty.
+    /// Returns the mean in microseconds; 0 if empty.
     pub fn mean(&self) -> f64 {
         self.0.mean() / 1e3
     }
 
-    /// Returns the highest value in microseconds; 0 when empty.
+    /// Returns the maximum in microseconds; 0 if empty.
     pub fn highest(&self) -> f64 {
         self.0.max() as f64 / 1e3
     }
 
-    /// Returns the value in microseconds that this many percent stay at or below; 0 when empty.
+    /// Returns a percentile in microseconds, not above the maximum; 0 if empty.
     pub fn percentile(&self, percent: f64) -> f64 {
-        // 99.9 % of 10,000 are 9,990 and not, as in floating point, a little more.
+        // 99.9 % of 10,000 is 9,990, but slightly more in floating point.
         let quantile = (percent - 1e-9) / 100.0;
         (self.0.value_at_quantile(quantile) as f64 / 1e3).min(self.highest())
     }
@@ -83,7 +83,7 @@ impl Histogram {
         }
     }
 
-    /// As text: V2, compressed, base64; values in nanoseconds.
+    /// Returns the histogram as text: V2, compressed, base64, with values in nanoseconds.
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
         // Writing into memory cannot fail, and no counter is above the format's limit of 2^63.
@@ -102,7 +102,7 @@ impl Serialize for Histogram {
 mod tests {
     use super::*;
 
-    /// Returns one sample of each number of microseconds up to `last`.
+    /// Returns a histogram with one sample of each number of microseconds up to `last`.
     fn up_to(last: u64) -> Histogram {
         let mut histogram = Histogram::new();
         for micros in 1..=last {
@@ -111,7 +111,7 @@ mod tests {
         histogram
     }
 
-    /// Three significant digits.
+    /// Checks that two values agree to three significant digits.
     #[track_caller]
     fn near(value: f64, expected: f64) {
         assert!((value - expected).abs() <= expected / 500.0, "{value} is not {expected}");

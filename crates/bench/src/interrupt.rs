@@ -1,5 +1,5 @@
-//! Ctrl-C, and SIGTERM: the first asks for an end, after which what was measured is reported; the
-//! second ends at once.
+//! Handles Ctrl-C and SIGTERM: after the first signal the measurement ends soon and its results are
+//! reported; the second signal ends the program at once.
 
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,14 +7,14 @@ use std::thread;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The exit status of a program that SIGINT ended, as shells have it.
+/// The exit status of a program that SIGINT ended, by the convention of shells.
 const INTERRUPTED: i32 = 130;
 
-/// Whether an end was asked for.
+/// Whether a signal has asked for the end.
 static CANCELLED: AtomicBool = AtomicBool::new(false);
 
-/// Begins to listen for signals: what the first of them sets. Where the system does not allow it,
-/// signals end the program at once, as they do by default.
+/// Starts to listen for signals and returns the flag that the first of them sets. If listening
+/// fails, signals end the program at once, as they do by default.
 pub(crate) fn listen() -> &'static AtomicBool {
     thread::spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

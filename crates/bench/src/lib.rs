@@ -1,21 +1,22 @@
-//! Measures Perdura and its peers: the program `perdura-bench`, in parts that tests can
-//! use too.
+//! The library of the program `perdura-bench`, which measures Perdura and its peers. The
+//! integration tests use it too.
 //!
-//! - `compare` puts servers side by side, and reports on them.
-//! - `stalls` measures how long others wait while one client sends long commands.
-//! - [`load`] sends requests to a running server, with memtier_benchmark's options.
-//! - `device` measures what a medium can do by itself.
-//! - [`results`] is what a comparison found, as a file.
-//! - [`report`] makes of it a page, pictures and tables.
-//! - `machine` is what the figures must be read with.
-//! - `server` starts servers, asks them and ends them.
-//! - `table` and `units` say how figures are written, everywhere.
-//! - `histogram` has latencies as whole distributions.
-//! - `stats` says what many runs say together: medians, spreads, ratios of paired runs.
-//! - `interrupt` listens to Ctrl-C.
+//! - [`cli`] defines the command line.
+//! - `compare` runs several servers side by side and reports on them.
+//! - `stalls` measures how long other clients wait while one client sends long commands.
+//! - [`load`] sends requests to a running server; its options are memtier_benchmark's.
+//! - `device` measures what a storage medium can do by itself.
+//! - [`results`] defines the results of a comparison, and reads and writes them as a file.
+//! - [`report`] turns the results into a page, pictures and tables.
+//! - `machine` describes the machine on which the figures were measured.
+//! - `server` starts servers, queries them and stops them.
+//! - `table` and `units` format all tables and figures in the same way.
+//! - `histogram` records latencies as full distributions.
+//! - `stats` summarises many runs: medians, spreads, ratios of paired runs.
+//! - `interrupt` handles Ctrl-C.
 //!
-//! This crate is last: it starts servers as programs and talks to them over sockets, as any
-//! client does. No other crate uses it.
+//! This crate starts servers as programs and talks to them over sockets, as any client does. No
+//! other crate depends on it.
 #![forbid(unsafe_code)]
 
 pub mod cli;
@@ -35,15 +36,15 @@ mod units;
 
 use std::process::ExitCode;
 
-/// How a run ends, for scripts.
+/// How a run ended; it determines the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All was measured.
+    /// Everything was measured.
     Done,
-    /// Something was not measured, or not as asked: a server failed, replies were errors, the run
-    /// was interrupted. What was measured until then is printed and kept.
+    /// Something was not measured, or not as requested: a server failed, replies were errors, or
+    /// the run was interrupted. Whatever was measured until then is printed and kept.
     Partly,
-    /// The command line asks for something that is not possible. Nothing was measured.
+    /// The command line asks for something impossible. Nothing was measured.
     Refused,
 }
 

@@ -1,7 +1,8 @@
-//! What a number must be read with: processor, memory, kernel, file systems and media, versions.
+//! Describes the machine, without which no figure can be interpreted: processor, memory, kernel,
+//! file systems and media, versions.
 //!
-//! All of it is asked of the kernel and of the programs themselves when a comparison begins. What
-//! cannot be found out says `unknown`; nothing here fails.
+//! The kernel and the programs themselves are queried when a comparison begins. Nothing here fails:
+//! whatever cannot be found out is `unknown`, empty or 0.
 
 use crate::results::{Machine, Place, Version};
 use std::fs;
@@ -10,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::thread::available_parallelism;
 use std::time::SystemTime;
 
-/// This machine, now, without places and versions.
+/// Returns the state of this machine now, without places and versions.
 pub(crate) fn here() -> Machine {
     let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let uname = rustix::system::uname();
@@ -38,7 +39,7 @@ pub(crate) fn here() -> Machine {
     }
 }
 
-/// Returns how this program was called, by its name alone.
+/// Returns this program's command line, with the program's name instead of its path.
 fn command_line() -> Vec<String> {
     let name = env!("CARGO_PKG_NAME").to_owned();
     std::iter::once(name).chain(std::env::args().skip(1)).collect()
@@ -51,7 +52,7 @@ pub(crate) fn memory(name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Returns the load average of one minute.
+/// Returns the load average of the last minute.
 fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
@@ -61,7 +62,7 @@ fn unknown() -> String {
     "unknown".into()
 }
 
-/// Returns the value of the first line `name : value`.
+/// Returns the value of the first line of the form `name : value`.
 fn field(text: &str, name: &str) -> Option<String> {
     let of = |line: &str| {
         let (found, value) = line.split_once(':')?;
@@ -76,7 +77,7 @@ fn distribution() -> String {
     name.map_or_else(unknown, |name| name.trim_matches('"').to_owned())
 }
 
-/// Returns the commit of the sources that this tool was built from, if they are still there.
+/// Returns the commit of the sources that this tool was built from, if they still exist.
 fn commit() -> Option<String> {
     let describe = ["describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"];
     let mut git = Command::new("git");
@@ -86,7 +87,7 @@ fn commit() -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Returns what a program says of itself: the first line of `--version`.
+/// Returns the version of a program: the first line that it prints for `--version`.
 pub(crate) fn version(name: &str, program: &Path) -> Version {
     let said = Command::new(program).arg("--version").stdin(Stdio::null()).output();
     let text = match said {
@@ -100,7 +101,7 @@ pub(crate) fn version(name: &str, program: &Path) -> Version {
     Version { program: name.to_owned(), text }
 }
 
-/// Returns what a directory is on. It must exist.
+/// Returns the file system and the medium of a directory.
 pub(crate) fn place(id: &str, path: &Path) -> Place {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -141,13 +142,13 @@ fn mount(line: &str) -> Option<Mount> {
     Some(Mount { number, point, kind, device, options: what.next().unwrap_or_default().to_owned() })
 }
 
-/// Returns what a file system keeps its bytes on, in words.
+/// Returns the medium of a file system in words.
 fn medium(kind: &str, device: &str, number: &str) -> String {
     if matches!(kind, "tmpfs" | "ramfs" | "devtmpfs") {
         return "DRAM".into();
     }
     let block = Path::new("/sys/dev/block").join(number);
-    // A partition's queue is that of the whole disk, one folder above.
+    // A partition has the queue of its disk, one directory above.
     let ask = |name: &str| {
         let queue = [block.join("queue").join(name), block.join("../queue").join(name)];
         queue.iter().find_map(|path| fs::read_to_string(path).ok())

@@ -1,4 +1,4 @@
-//! The program `perdura-bench`: its command line, and nothing more.
+//! The program `perdura-bench`. It only parses the command line; the library does the rest.
 #![forbid(unsafe_code)]
 
 use clap::Parser;

@@ -1,11 +1,10 @@
-//! What a comparison found, as it is written to `results.json` and read by whatever makes reports
-//! from it.
+//! The results of a comparison, as they are written to `results.json` and read to make reports.
 //!
-//! Only what was measured is stored: every run with its own figures. Medians, spreads and ratios
-//! follow from the runs by the functions in [`summary`], so that nothing is there twice and can
-//! disagree. A file is complete in itself: it names machine, media, versions and command lines,
-//! what was left out and why, and whether anything is missing because the measurement ended early.
-//! Times are in seconds unless a name says otherwise, sizes in bytes.
+//! Only measurements are stored: every run with its own figures. Medians, spreads and ratios are
+//! computed from the runs by the functions in [`summary`], so that no figure is stored twice and
+//! could disagree. A file is self-contained: it names the machine, media, versions and command
+//! lines, what was left out and why, and whether anything is missing because the measurement ended
+//! early. Times are in seconds unless a name says otherwise, sizes in bytes.
 
 pub mod device;
 mod file;
@@ -17,7 +16,7 @@ pub use file::FileError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The version of this format: a reader refuses any other.
+/// The version of this format; readers refuse any other.
 pub const FORMAT: u32 = 1;
 
 /// One comparison.
@@ -26,36 +25,35 @@ pub const FORMAT: u32 = 1;
 pub struct Results {
     /// [`FORMAT`].
     pub format: u32,
-    /// Where it was measured, and with what.
+    /// The machine and programs used.
     pub machine: Machine,
-    /// What was asked for.
+    /// The parameters of the comparison.
     pub plan: Plan,
-    /// What was compared, in the order in which it is shown.
+    /// The systems, in the order in which reports show them.
     pub systems: Vec<System>,
-    /// What each system was given to do, in the order in which it is shown.
+    /// The workloads, in the order in which reports show them.
     pub workloads: Vec<Workload>,
-    /// One entry for each round of each system with each workload, in the order in which they ran.
+    /// One entry for each run, in the order in which they ran.
     pub runs: Vec<Run>,
     /// One entry for each restart after kill -9.
     pub recovery: Vec<Recovery>,
-    /// What the media can do by themselves. One entry for each medium.
+    /// What the media can do by themselves: one entry for each medium.
     pub device: Vec<DeviceStudy>,
-    /// What was asked for, or belongs to a whole comparison, and is not here.
+    /// What was requested, or belongs to a full comparison, and is missing.
     pub skipped: Vec<Skipped>,
-    /// What the figures must be read with though nothing is missing: a second device that is the
-    /// first one again.
+    /// Warnings about the figures, such as a second device that is the same as the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Why it ended before its plan was done: `interrupted`, the text of an error. `None` when it
-    /// is whole.
+    /// Why the comparison ended early: `interrupted` or the text of an error. `None` if it is
+    /// complete.
     pub partial: Option<String>,
 }
 
-/// What every number must be read with.
+/// The machine and programs, without which no figure can be interpreted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// The processor's name, as it gives it.
+    /// The processor's model name.
     pub cpu: String,
     /// Cores that the tool may use.
     pub cores: usize,
@@ -65,28 +63,28 @@ pub struct Machine {
     pub kernel: String,
     /// The distribution, as `/etc/os-release` names it.
     pub distribution: String,
-    /// Whether this is a virtual machine: the processor says so.
+    /// Whether this is a virtual machine, according to the processor's flags.
     pub virtual_machine: bool,
-    /// Load average of one minute before the start: what else was running.
+    /// The load average of the minute before the start, which shows what else was running.
     pub load_before: f64,
     /// The directories in which systems kept their data.
     pub places: Vec<Place>,
-    /// Programs with what they say of themselves.
+    /// The programs and their versions.
     pub versions: Vec<Version>,
-    /// The commit that the tool was built from, with `-dirty` when files differed from it. `None`
+    /// The commit that the tool was built from, with `-dirty` if files differed from it. `None`
     /// outside of a repository.
     pub commit: Option<String>,
-    /// How the tool was called.
+    /// The tool's command line.
     pub command_line: Vec<String>,
-    /// When it began: UTC, as `2026-01-31T12:00:00Z`.
+    /// When the comparison began, in UTC: `2026-01-31T12:00:00Z`.
     pub began: String,
-    /// How long it has taken so far.
+    /// How long the comparison has taken so far, in seconds.
     pub seconds: f64,
 }
 
 impl Machine {
-    /// Returns what the figures must be read with if other programs ran when the measurement began:
-    /// by the load average, half of the cores or more were in use.
+    /// Returns a warning if other programs ran when the measurement began: if by the load average
+    /// at least half of the cores were in use.
     pub fn busy(&self) -> Option<String> {
         let (load, cores) = (self.load_before, self.cores);
         (load >= cores as f64 / 2.0 && load > 0.0).then(|| {
@@ -104,48 +102,48 @@ impl Machine {
 pub struct Place {
     /// The name by which systems refer to it: `disk`, `memory`, `second`, `dax`.
     pub id: String,
-    /// Its path as it was given.
+    /// Its path, as given.
     pub path: String,
     /// The kind of file system: `ext4`, `tmpfs`.
     pub file_system: String,
-    /// What the file system is on: `/dev/vda`.
+    /// The device of the file system: `/dev/vda`.
     pub device: String,
-    /// The medium in words: `virtual disk`, `SSD`, `hard disk`, `DRAM`, `persistent memory`.
+    /// The kind of medium: `virtual disk`, `SSD`, `hard disk`, `DRAM`, `persistent memory`.
     pub medium: String,
-    /// Whether it is mapped without a page cache (DAX).
+    /// Whether its files are mapped without a page cache (DAX).
     pub dax: bool,
 }
 
-/// A program that took part.
+/// A program that was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Version {
     /// The program: `perdura-server`, `redis-server`, a peer's name.
     pub program: String,
-    /// The first line that it prints when asked for its version.
+    /// The first line of its `--version` output.
     pub text: String,
 }
 
 /// The parameters of the whole comparison. Those of each workload are in [`Workload`]. Older
-/// results have a limit of time here, too.
+/// results also have a time limit here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// `quick`, `default` or `full`.
     pub size: String,
-    /// How often each system had its turn with each workload.
+    /// How often each workload ran on each system.
     pub rounds: u32,
     /// Seconds of each run.
     pub seconds: f64,
     /// The load generator: `builtin` or `memtier`.
     pub driver: String,
-    /// Sizes of data sets for recovery, in bytes.
+    /// The sizes of the data sets to recover, in bytes.
     pub recovery: Vec<u64>,
-    /// Whether a server went on from round to round.
+    /// Whether servers were kept from round to round.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub same_server: bool,
 }
 
-/// Who made a system.
+/// The kind of a system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
@@ -163,17 +161,17 @@ pub enum Family {
     Peer,
 }
 
-/// What has happened to a write when its reply leaves.
+/// When a write becomes durable, relative to its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Durability {
-    /// It is durable: `always`, or a pool.
+    /// Before its reply: `always`, or a pool.
     Always,
-    /// It is durable a second or two later.
+    /// A second or two later.
     EverySecond,
-    /// It is durable when the kernel comes to it.
+    /// When the kernel writes it back.
     Kernel,
-    /// It never is.
+    /// Never.
     None,
 }
 
@@ -192,27 +190,28 @@ impl fmt::Display for Durability {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct System {
-    /// The name that runs refer to and `--systems` takes: `perdura-pmem`, `redis-always`,
+    /// The name by which runs and `--systems` refer to it: `perdura-pmem`, `redis-always`,
     /// `redis-always@second`.
     pub id: String,
-    /// The name that people read: `Perdura PMEM`.
+    /// The name for readers: `Perdura PMEM`.
     pub title: String,
-    /// Who made it.
+    /// The kind of system.
     pub family: Family,
-    /// What its replies promise, on a medium that keeps its promises.
+    /// The durability that its replies promise, provided that the medium keeps what it has
+    /// acknowledged.
     pub durability: Durability,
     /// The [`Place`] of its data.
     pub place: String,
     /// The persistence domain that the server reports; `None` for a system without a pool.
     pub domain: Option<String>,
-    /// What about it is emulated, in words that must are printed next to every figure of it. `None`
-    /// when nothing is.
+    /// What is emulated, in words that are printed next to every figure of the system; `None` if
+    /// nothing is.
     pub emulated: Option<String>,
-    /// Its program and arguments; port and directory are `PORT` and `DIR`.
+    /// Its program and arguments, with the placeholders `PORT` and `DIR`.
     pub command: Vec<String>,
 }
 
-/// What a workload is there to show.
+/// The purpose of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkloadKind {
@@ -222,7 +221,7 @@ pub enum WorkloadKind {
     Latency,
     /// Many pipelined clients, values of a few bytes.
     Small,
-    /// A mix of the Yahoo cloud serving benchmark.
+    /// A mix of the Yahoo! Cloud Serving Benchmark.
     Ycsb,
     /// A mix of data types.
     Types,
@@ -232,34 +231,34 @@ pub enum WorkloadKind {
     Type,
     /// Scripts, and a transaction.
     Scripts,
-    /// Writes alone, of one command, by systems that keep them on a disk.
+    /// Only writes, with one command, by systems that keep them on a disk.
     Durable,
 }
 
-/// A load.
+/// A workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// The name that runs refer to and `--workloads` takes: `throughput-70`, `latency-100`,
+    /// The name by which runs and `--workloads` refer to it: `throughput-70`, `latency-100`,
     /// `ycsb-a`.
     pub id: String,
-    /// The name that people read.
+    /// The name for readers.
     pub title: String,
-    /// What it is there to show.
+    /// The purpose of the workload.
     pub kind: WorkloadKind,
-    /// The share of writes in percent of the operations.
+    /// Writes in percent of the operations.
     pub writes_percent: u32,
     /// Bytes of a value.
     pub value_bytes: usize,
-    /// Keys that are there before the clock starts.
+    /// The number of keys that the workload uses, or of elements of its one large value.
     pub keys: u64,
     /// How keys are chosen: `uniform`, `Zipf 0.99`, `latest`.
     pub distribution: String,
-    /// Connections, all threads together.
+    /// Connections of all threads.
     pub clients: u32,
     /// Threads of the generator.
     pub threads: u32,
-    /// Commands in flight on each connection.
+    /// Outstanding commands on each connection.
     pub pipeline: u32,
     /// Cores of the server.
     pub server_cores: Vec<usize>,
@@ -267,47 +266,47 @@ pub struct Workload {
     pub generator_cores: Vec<usize>,
 }
 
-/// One system with one workload, once.
+/// One run of a workload on a system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// The [`Workload`].
+    /// The id of the [`Workload`].
     pub workload: String,
     /// The [`System`].
     pub system: String,
-    /// From 0. Runs of the same round and workload were next to each other in time: compare these.
+    /// The round, counted from 0. Runs of the same round and workload ran close together in time:
+    /// compare these.
     pub round: u32,
-    /// Seconds that were measured.
+    /// The measured time in seconds.
     pub seconds: f64,
-    /// Operations that were answered.
+    /// Operations with a reply that was not an error.
     pub operations: u64,
-    /// Of these, error replies.
+    /// Error replies; they are not among the operations.
     pub errors: u64,
     /// Latency of all operations.
     pub latency: Latency,
-    /// Latency of the writes; `None` when there were none, or the driver does not tell.
+    /// Latency of the writes; `None` if there were none, or if the driver does not report it.
     pub writes: Option<Latency>,
-    /// Latency of the reads; `None` when there were none, or the driver does not tell.
+    /// Latency of the reads; `None` if there were none, or if the driver does not report it.
     pub reads: Option<Latency>,
     /// CPU time of the server, user and system, for the whole run.
     pub server_cpu_seconds: f64,
-    /// CPU time of the generator for the whole run, in shares of the cores it had: 1 is all of
-    /// them.
+    /// CPU time of the generator during the run, as a share of its cores' time: 1 is all of it.
     pub generator_busy: f64,
-    /// Whether the generator, not the server, set the rate: compare CPU time then, not rates.
+    /// Whether the generator, not the server, limited the rate: compare CPU times then, not rates.
     pub saturated: bool,
-    /// Bytes that the server gave to the disk, in whole pages, as the kernel counts them; `None`
-    /// where the medium is not written through a page cache, or nobody counted.
+    /// Bytes that the server caused to be written to the disk, in whole pages, as the kernel counts
+    /// them; `None` if the data is not on a disk, or in older results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_bytes: Option<u64>,
-    /// Bytes of memory that the server counted for the data that it was filled with; `None` where
-    /// it was not, or in older results.
+    /// Bytes of memory that the server reported for the data with which it was filled; `None` if it
+    /// was not filled, or in older results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_bytes: Option<u64>,
-    /// Bytes of memory that it counted after the run.
+    /// Bytes of memory that the server reported after the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_bytes: Option<u64>,
-    /// Bytes of its files after the run.
+    /// Bytes of the server's files after the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_bytes: Option<u64>,
 }
@@ -318,63 +317,62 @@ pub struct Run {
 pub struct Latency {
     /// The mean.
     pub mean: f64,
-    /// Half are faster.
+    /// The median.
     pub p50: f64,
-    /// 90 % are faster.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 % are faster.
+    /// The 99th percentile.
     pub p99: f64,
-    /// 99.9 % are faster.
+    /// The 99.9th percentile.
     pub p999: f64,
-    /// 99.99 % are faster.
+    /// The 99.99th percentile.
     pub p9999: f64,
-    /// 99.999 % are faster.
+    /// The 99.999th percentile.
     pub p99999: f64,
-    /// The slowest.
+    /// The maximum.
     pub max: f64,
 }
 
-/// A data set, a kill -9 under load, and what came back.
+/// One measurement of recovery: a data set, a kill -9 under load, and what the server recovered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recovery {
     /// The [`System`].
     pub system: String,
-    /// From 0.
+    /// The round, counted from 0.
     pub round: u32,
-    /// The size that was asked for: keys and values of the data set.
+    /// The requested size of the data set: keys and values.
     pub target_bytes: u64,
     /// Keys of the data set.
     pub keys: u64,
     /// Bytes of a value.
     pub value_bytes: usize,
-    /// Bytes of the files that the restart had before it.
+    /// Bytes of the files on which the server was restarted.
     pub stored_bytes: u64,
-    /// From exec to the first GET that was answered with its value. `None` when the data did not
-    /// come back.
+    /// Time from exec to the first GET that returned a value; `None` if the data was not recovered.
     pub first_get_seconds: Option<f64>,
-    /// From exec until 90 % of the rate before the kill was reached again; `None` when it was not
-    /// within the time given.
+    /// Time from exec until 90 % of the rate before the kill was reached again; `None` if it was
+    /// not reached in time.
     pub full_rate_seconds: Option<f64>,
     /// Operations per second before the kill.
     pub rate_before: f64,
-    /// Operations per second after the restart, at the end of the measurement.
+    /// Operations per second after the restart, over the whole load.
     pub rate_after: f64,
-    /// Writes that were acknowledged: the data set's, and those under load until the kill.
+    /// Acknowledged writes: those of the data set, and those under load until the kill.
     pub acknowledged: u64,
-    /// Keys that were compared with what was acknowledged.
+    /// Keys that were compared with the acknowledged writes.
     pub keys_checked: u64,
-    /// Keys that were missing, or held a value older than the last one that was acknowledged.
+    /// Keys that were missing, or held an older value than the last acknowledged one.
     pub keys_lost: u64,
-    /// Keys that held something that was never written.
+    /// Keys that held a value that was never written.
     pub keys_wrong: u64,
 }
 
-/// Something that is not in the results.
+/// Something that is missing from the results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skipped {
-    /// What: a workload, a system, both, a size of data.
+    /// What is missing: a workload, a system, both, a size of data.
     pub what: String,
     /// Why.
     pub why: String,

@@ -1,13 +1,14 @@
-//! How long others wait while one client sends long commands.
+//! Measures how long other clients wait while one client sends long commands.
 //!
 //! Each scenario gets a fresh server with data, a client that repeats one long command, and probes
-//! (`probes`): PING, GET of a key in another shard, and GET of one in the shard that the
-//! command needs. Servers are not pinned to cores, and a machine with fewer cores than busy threads
-//! adds the time that its scheduler takes. What that was is known for each scenario: the same
-//! probes ask, at the same time, an *echo*, threads of this program that do nothing else. Two
-//! scenarios have no long command.
+//! (`probes`): PING, GET of a key in another shard, and GET of a key in the shard that the command
+//! needs. Servers are not pinned to cores, and on a machine with fewer cores than busy threads the
+//! scheduler adds to the waiting times. To show how much, further probes send their requests at the
+//! same time to an *echo*: threads of this program that only reply. Two scenarios have no long
+//! command.
 //!
-//! **Invariant:** every wait is bounded, so that a server which hangs costs a row and not the run.
+//! **Invariant:** every wait is bounded, so that a server that hangs costs one row, not the whole
+//! run.
 
 mod long;
 mod probes;
@@ -32,27 +33,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a server is left alone after its data was loaded, and how long the probes have to
-/// connect.
+/// How long a server rests after its data was loaded, and how long the probes have to connect.
 const REST: Duration = Duration::from_millis(300);
 const CONNECT: Duration = Duration::from_millis(50);
 /// The requests of the probes, in the order of the columns.
 const PROBES: [&str; 4] = ["PING", "GET elsewhere", "GET there", "echo"];
 
-/// PING and GET next to long commands: p50, p99, p99.9, maximum, by number of threads.
+/// Measure PING and GET while another client sends long commands: p50, p99, p99.9, maximum, by
+/// number of threads.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = scenarios::help())]
 pub(crate) struct Options {
-    /// The directory for logs of servers and for the raw figures, stalls.tsv.
+    /// Directory for the servers' logs and for the raw figures, stalls.tsv.
     #[arg(long, value_name = "DIR", default_value = "target/stalls")]
     out: PathBuf,
-    /// Systems, separated by commas, as `perdura-bench compare` names them. Peers without a log are
+    /// Systems, separated by commas, named as in `perdura-bench compare`. Peers without a log are
     /// added.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "perdura-volatile")]
     systems: Vec<String>,
     #[command(flatten)]
     programs: Programs,
-    /// Numbers of threads of Perdura, separated by commas.
+    /// Perdura's numbers of threads, separated by commas.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,2,8")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Vec<u32>,
@@ -62,10 +63,10 @@ pub(crate) struct Options {
     /// Members of each large value.
     #[arg(long, value_name = "N", default_value_t = 300_000, value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
     members: u64,
-    /// Seconds in which a long command is repeated; it runs at least once.
+    /// Seconds for which a long command is repeated; it runs at least once.
     #[arg(long, value_name = "S", default_value = "3", value_parser = parse_seconds)]
     seconds: f64,
-    /// Seconds after which a command without a reply counts as stalled.
+    /// Seconds after which a command without a reply is reported as stalled.
     #[arg(long, value_name = "S", default_value = "20", value_parser = parse_seconds)]
     patience: f64,
     /// Connections of each kind of probe.
@@ -76,7 +77,7 @@ pub(crate) struct Options {
     rate: u32,
 }
 
-/// A system, as it is run.
+/// A system with the number of threads that it is run with.
 struct Subject {
     name: String,
     candidate: Candidate,
@@ -91,7 +92,7 @@ struct Row {
     remark: String,
 }
 
-/// Measures what the options ask for, until `cancel` is set.
+/// Runs the scenarios that the options select, until `cancel` is set.
 pub(crate) fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
     let asked = options.subjects().and_then(|subjects| {
         let scenarios = scenarios::chosen(&options.scenarios)?;
@@ -114,7 +115,7 @@ pub(crate) fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
 }
 
 impl Options {
-    /// Returns each system, those of Perdura with each number of threads.
+    /// Returns each system; those of Perdura once for each number of threads.
     fn subjects(&self) -> Result<Vec<Subject>, String> {
         let grounds = [
             Ground { id: "disk", path: self.out.clone() },
@@ -176,7 +177,7 @@ impl Options {
 /// The columns of the raw figures.
 const HEAD: &str = "system scenario probe count unanswered errors p50_us p99_us p99.9_us max_us commands command_ms remark";
 
-/// Prints what the figures must be read with.
+/// Prints the machine and the programs' versions.
 fn print_machine(subjects: &[Subject]) {
     let here = machine::here();
     println!("Command line: {}", here.command_line.join(" "));
@@ -190,7 +191,7 @@ fn print_machine(subjects: &[Subject]) {
     println!("commit {commit}; load average before: {:.2}", here.load_before);
 }
 
-/// Runs a scenario with a server of its own.
+/// Runs a scenario on a server of its own.
 fn one(
     options: &Options,
     subject: &Subject,
@@ -246,7 +247,7 @@ fn groups(options: &Options, server: &Server, scenario: &Scenario) -> Result<[Gr
         rate,
     };
     let get = |key| format!("GET {key}");
-    // Many readers ask less each: all of them together ask as often.
+    // More readers send fewer requests each, so that the total rate stays the same.
     let (readers, slower) = match scenario.readers {
         0 => (all, rate),
         readers => (readers, (rate * all / readers).max(1)),
@@ -260,7 +261,7 @@ fn groups(options: &Options, server: &Server, scenario: &Scenario) -> Result<[Gr
     ])
 }
 
-/// Repeats the long command: how long each took, and what is to be said of it.
+/// Repeats the long command. Returns the time of each repetition in milliseconds, and a remark.
 fn disturb(
     options: &Options,
     server: &Server,
@@ -365,8 +366,8 @@ fn print(options: &Options, subject: &Subject, rows: &[Row]) {
     }
 }
 
-/// Prints what those had to wait who need nothing of the long command, of all systems, and the
-/// echo's clients.
+/// Prints the waiting times of probes that do not need the disturbed shard, and of the echo's
+/// probes, for all systems.
 fn print_all(tables: &[(String, Vec<Row>)]) {
     let Some((_, first)) = tables.first() else { return };
     for (at, probe) in PROBES.iter().enumerate().filter(|(_, probe)| **probe != "GET there") {

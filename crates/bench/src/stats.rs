@@ -1,25 +1,25 @@
-//! What many runs say together.
+//! Summarises many runs.
 //!
-//! One run says little on a machine that others share. Runs of two systems alternate, so that what
-//! slows the machine down slows both; the *ratio* of two neighbouring runs is then worth more than
-//! either figure. This file makes from such runs a median and a spread, and nothing else: no mean,
-//! which one bad run moves, and no error bar, which would claim that runs are independent.
+//! A single run says little on a shared machine. Runs of two systems alternate, so that a slowdown
+//! of the machine affects both; the *ratio* of two neighbouring runs is then more reliable than
+//! either figure. This file computes a median and a range from such runs, and nothing else: a
+//! single bad run moves a mean, and an error bar would claim that runs are independent.
 
-/// A middle and what is around it.
+/// A median and its range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// The middle sample; of an even number, the mean of the two in the middle.
+    /// The middle sample, or the mean of the two middle samples of an even number.
     pub median: f64,
     /// The lowest sample.
     pub lowest: f64,
     /// The highest sample.
     pub highest: f64,
-    /// How many samples there were.
+    /// The number of samples.
     pub count: usize,
 }
 
 impl Summary {
-    /// Returns the median and the range of samples: `None` without any, or where one is not a
+    /// Returns the median and the range of samples; `None` if there are none, or if one is not a
     /// number.
     pub fn of(samples: &[f64]) -> Option<Summary> {
         if samples.iter().any(|sample| sample.is_nan()) {
@@ -33,7 +33,7 @@ impl Summary {
         Some(Summary { median, lowest, highest, count: sorted.len() })
     }
 
-    /// Returns the same of all samples times a factor.
+    /// Returns the summary of all samples multiplied by a factor.
     pub fn times(&self, factor: f64) -> Summary {
         let [median, lowest, highest] =
             [self.median, self.lowest, self.highest].map(|value| value * factor);
@@ -41,8 +41,8 @@ impl Summary {
     }
 }
 
-/// Returns how many times the second of each pair the first is. Each pair is two neighbouring runs;
-/// `None` where there are none, where one side has more runs, or where a divisor is zero.
+/// Returns the summary of the ratios of pairs of neighbouring runs; `None` if there are no pairs,
+/// if one side has more runs, or if a divisor is zero.
 pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> Option<Summary> {
     if ours.len() != theirs.len() || theirs.contains(&0.0) {
         return None;
@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn a_ratio_compares_neighbours() {
-        // The machine halves its speed in the middle: each side spreads by a factor of two, the
-        // ratio hardly.
+        // The machine's speed halves in the middle: each side spreads by a factor of two, the ratio
+        // hardly at all.
         let ours = [200.0, 210.0, 100.0, 104.0];
         let theirs = [100.0, 100.0, 50.0, 50.0];
         let ratio = ratio(&ours, &theirs).expect("pairs");

@@ -1,8 +1,8 @@
-//! Tables: made once, shown as Markdown, on a terminal too, or as HTML.
+//! Tables, built once and shown as Markdown, also on a terminal, or as HTML.
 //!
-//! Cells are plain text and are escaped here. A cell in backticks is code, in both.
+//! Cells are plain text and are escaped here. A cell in backticks is code in both formats.
 
-/// A head and rows of as many cells.
+/// A header and rows with as many cells.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     head: Vec<String>,
@@ -15,18 +15,18 @@ impl Table {
         Table { head: head.into_iter().map(|name| name.to_string()).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row; what it lacks at the end is empty.
+    /// Adds a row; missing cells at its end are empty.
     pub(crate) fn add(&mut self, mut cells: Vec<String>) {
         cells.resize(self.head.len().max(cells.len()), String::new());
         self.rows.push(cells);
     }
 
-    /// Returns true if it has no rows.
+    /// Returns true if the table has no rows.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Returns the table with aligned columns: figures to the right, words to the left.
+    /// Returns the table with aligned columns: figures are right-aligned, text is left-aligned.
     pub(crate) fn markdown(&self) -> String {
         let rows: Vec<Vec<String>> = [&self.head]
             .into_iter()
@@ -54,7 +54,7 @@ impl Table {
         rows[1..].iter().fold(line(&rows[0]) + &rule, |text, row| text + &line(row))
     }
 
-    /// Returns the table as an element of these classes.
+    /// Returns the table as an HTML element with these classes.
     pub(crate) fn html(&self, classes: &str) -> String {
         let head: String =
             self.head.iter().map(|cell| format!("<th scope=\"col\">{}</th>", html(cell))).collect();
@@ -69,18 +69,18 @@ impl Table {
     }
 }
 
-/// Returns true if a cell is empty or begins as a number does.
+/// Returns true if a cell is empty or starts like a number.
 fn is_figure(cell: &str) -> bool {
     let digits = cell.trim_start_matches(['-', '–', '*', '≤']);
     digits.is_empty() || digits.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// Returns a cell of a table in Markdown, or words that are no markup there.
+/// Escapes a text for Markdown, in a cell of a table or elsewhere.
 pub(crate) fn escape_markdown(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
 }
 
-/// Returns text that may stand in an element or in a quoted attribute of HTML or SVG.
+/// Escapes a text for an element or a quoted attribute of HTML or SVG.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -98,8 +98,8 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Returns a cell's content. Lines of a text stay lines: the last ones of a log run into each other
-/// otherwise.
+/// Returns the HTML of a cell. Line breaks are kept, without which the last lines of a log would
+/// run together.
 fn html(text: &str) -> String {
     let code = text.strip_prefix('`').and_then(|text| text.strip_suffix('`'));
     match code {
@@ -108,7 +108,7 @@ fn html(text: &str) -> String {
     }
 }
 
-/// Words of a row, whatever they are.
+/// Makes the cells of a row from values that can be displayed.
 macro_rules! cells {
     ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
 }

@@ -1,4 +1,4 @@
-//! How figures are written, and sizes are read: in one way everywhere.
+//! Formats figures and parses sizes, in the same way everywhere.
 
 /// The unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,12 +8,12 @@ pub(crate) enum Unit {
     Seconds,
     Bytes,
     BytesPerSecond,
-    /// How many times.
+    /// A ratio.
     Ratio,
 }
 
 impl Unit {
-    /// Returns a value with its unit, to three digits.
+    /// Returns a value with its unit, with three significant digits.
     pub(crate) fn show(self, value: f64) -> String {
         if !value.is_finite() {
             return "–".into();
@@ -34,10 +34,10 @@ impl Unit {
     }
 }
 
-/// Returns the first unit that a value reaches; its own size follows from its threshold, and that
-/// of the last from the one before.
+/// Formats a value in the first unit whose threshold it reaches. The threshold is the size of the
+/// unit; a last unit with the threshold 0 is a thousandth of the one before it.
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
-    // A value that rounds up to the next unit is written in it.
+    // A value that rounds up to the next unit is shown in that unit.
     let reaches = |threshold: f64| value.abs() >= threshold * 0.9995;
     let at = units.iter().position(|(t, _)| reaches(*t)).unwrap_or(units.len() - 1);
     let (threshold, name) = units[at];
@@ -48,7 +48,7 @@ fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     format!("{}{name}", digits(value / size))
 }
 
-/// Returns a number of bytes in words.
+/// Formats a number of bytes.
 pub(crate) fn amount(count: u64) -> String {
     bytes(count as f64)
 }
@@ -64,7 +64,8 @@ fn bytes(value: f64) -> String {
     format!("{} {}", digits(value), names[at])
 }
 
-/// Returns three digits that mean something, without zeros after the point.
+/// Formats a value with three significant digits, or all digits before the point, without trailing
+/// zeros after it.
 pub(crate) fn digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".into();
@@ -77,8 +78,8 @@ pub(crate) fn digits(value: f64) -> String {
     }
 }
 
-/// Reads a number of bytes from a command line: `4096`, `64k`, `100mb`, `1gib`, in units of 1024 as
-/// redis.conf has them.
+/// Parses a number of bytes from a command line: `4096`, `64k`, `100mb`, `1gib`. All units are
+/// powers of 1024.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let lower = text.to_ascii_lowercase();
     let number = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -99,7 +100,7 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads a number of seconds from a command line.
+/// Parses a number of seconds from a command line.
 pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.001..=86_400.0).contains(&seconds) => Ok(seconds),

@@ -1,11 +1,11 @@
-//! The report in a real browser: headless Chromium lays the page out, and a probe in it tells what
-//! a reader would miss.
+//! The report in a real browser: headless Chromium lays out the page, and a probe lists what a
+//! reader would not be able to see.
 //!
-//! The page has no script, and forbids any. So it is in frames of another page, one for each
-//! width, whose script looks at the charts and writes what it found into the document that
-//! `--dump-dom` prints. Frames with injected faults show that the probe can fail. A browser is
-//! installed with `.ci/packages chromium` where that is possible; else this is skipped, and says
-//! so.
+//! The page has no script, and its policy forbids any. So it is loaded into frames of another page,
+//! one for each width, whose script examines the charts and writes its findings into the document
+//! that `--dump-dom` prints. Frames with injected faults show that the probe can fail. The browser
+//! is installed with `.ci/packages chromium` where that is possible; otherwise the test is skipped
+//! and says so.
 
 #![forbid(unsafe_code)]
 
@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Widths that a reader may have: a desktop's and a telephone's, in CSS pixels.
+/// The widths of a desktop and of a telephone, in CSS pixels.
 const WIDTHS: [u32; 2] = [1280, 400];
 
-/// Longer than the slowest machine takes.
+/// How long the browser may take, even on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// Looks at one frame and lists what is wrong.
+/// Examines each frame and lists the faults.
 const PROBE: &str = r#"
 function look(frame) {
   const page = frame.contentDocument, wrong = [], root = page.documentElement;
@@ -71,7 +71,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// A browser, installed if need be.
+/// Returns a browser, which is installed if necessary.
 fn browser() -> Option<PathBuf> {
     let find = || ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(on_path);
     find().or_else(|| {
@@ -89,7 +89,7 @@ fn unescape(text: &str) -> String {
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
 }
 
-/// What came of a look.
+/// The findings of the probe.
 struct Seen {
     frames: Value,
     /// What the browser wrote to its console.
@@ -106,7 +106,7 @@ impl Seen {
     }
 }
 
-/// Shows pages in frames of given widths, by name, and gives what the probe found.
+/// Loads pages into frames of the given names and widths, and returns the findings of the probe.
 fn look_at(browser: &Path, pages: &[(String, u32, &str)]) -> Seen {
     let frame = |(name, width, html): &(String, u32, &str)| {
         format!(
@@ -128,7 +128,7 @@ fn look_at(browser: &Path, pages: &[(String, u32, &str)]) -> Seen {
     Seen { frames: found["frames"].clone(), console }
 }
 
-/// The document as the browser has it after loading, and what it wrote to its console.
+/// Returns the document after loading, and what the browser wrote to its console.
 fn dump(browser: &Path, file: &Path, folder: &Path) -> (String, Vec<String>) {
     let (dom, log) = (folder.join("dom"), folder.join("log"));
     let mut child = Command::new(browser)
@@ -165,7 +165,7 @@ fn sample() -> Results {
     Results::load(Path::new(path)).expect("the sample")
 }
 
-/// Names that are long, many systems, figures that lie close together or far apart.
+/// Returns results with long names, many systems, and figures that are close together or far apart.
 fn hard() -> Results {
     let mut results = sample();
     for (n, copy) in results.systems.clone().into_iter().enumerate() {

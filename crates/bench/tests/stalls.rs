@@ -1,4 +1,4 @@
-//! `perdura-bench stalls` in small: what it prints, and what it writes.
+//! A small run of `perdura-bench stalls`: what it prints and writes.
 
 #![forbid(unsafe_code)]
 

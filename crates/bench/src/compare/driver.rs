@@ -1,4 +1,5 @@
-//! One run: the data of a job, its requests to a server, and what became of them.
+//! One run: fills a server with the data of a job, sends the job's requests, and records the
+//! results.
 
 use super::workloads::{Data, Job, Load};
 use crate::load::{self, Ended, Kind, Outcome, Ratio, Size};
@@ -8,17 +9,17 @@ use crate::server::{Failure, Server, command};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// The beginning of the names of strings.
+/// The prefix of the keys of strings.
 const PREFIX: &str = "memtier-";
 
-/// A share of its cores above which a generator sets the rate.
+/// The share of its cores' time above which the generator limits the rate.
 const SATURATED: f64 = 0.9;
 
-/// What a server used for a run.
+/// The resources that a server used in a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
     pub(super) cpu: Duration,
-    /// Bytes for the disk; none where it has no disk.
+    /// Bytes written to disk; `None` if the system is not on a disk.
     pub(super) written: Option<u64>,
 }
 
@@ -39,8 +40,8 @@ pub(super) fn fill(server: &Server, job: &Job) -> Result<Option<u64>, Failure> {
     Ok(Some(server.used_memory()?.saturating_sub(before)))
 }
 
-/// Loads a server with a job for this many seconds. The calling thread stays on the generator's
-/// cores afterwards.
+/// Runs a job's load against a server for this many seconds. The calling thread stays pinned to the
+/// generator's cores afterwards.
 pub(super) fn drive(
     job: &Job,
     server: &Server,
@@ -60,12 +61,13 @@ pub(super) fn drive(
     }
 }
 
-/// Returns a run of the results, of the first round.
+/// Returns the run as a row of the results. The caller sets the round and the sizes in bytes.
 pub(super) fn run_of(outcome: &Outcome, job: &Job, system: &str, used: Used) -> Run {
     let cores = job.workload.generator_cores.len().max(1) as f64;
     let generator = &outcome.generator;
     let busy = generator.cpu_seconds / (outcome.seconds * cores).max(f64::MIN_POSITIVE);
-    // On one core with the server, neither can be told from the other by how busy the core is.
+    // Where the server and the generator share a core, its load does not show which of them is the
+    // limit.
     let shared = job.workload.generator_cores == job.workload.server_cores;
     let of = |kind: Kind| {
         let class = outcome.of_kind(kind);
@@ -101,7 +103,7 @@ fn options(job: &Job, server: &Server, seconds: f64) -> Result<load::Options, Fa
         pipeline: workload.pipeline as usize,
         test_time: Some(seconds),
         distinct_client_seed: true,
-        // What is the same as before might be left out of a log.
+        // A server could skip logging a value that equals the previous one.
         random_data: workload.kind == WorkloadKind::Durable,
         data_size: Size::fixed(workload.value_bytes),
         key_prefix: if job.data == Data::Strings { PREFIX } else { "" }.into(),
@@ -122,8 +124,8 @@ fn options(job: &Job, server: &Server, seconds: f64) -> Result<load::Options, Fa
     Ok(options)
 }
 
-/// Returns the share of writes in the smallest numbers: a generator sends this many of one, then
-/// this many of the other.
+/// Returns the share of writes as a ratio in lowest terms: the generator sends that many writes,
+/// then that many reads.
 fn ratio(writes_percent: u32) -> Ratio {
     let (writes, reads) = (u64::from(writes_percent), u64::from(100 - writes_percent.min(100)));
     let divides = |by: &u64| writes.is_multiple_of(*by) && reads.is_multiple_of(*by);
@@ -142,7 +144,7 @@ mod tests {
         assert_eq!(found, expected.map(|(writes, reads)| Ratio(writes, reads)));
     }
 
-    /// Of one client both share a core: how busy it is tells nothing there.
+    /// With one client, the server and the generator share a core, whose load then shows nothing.
     #[test]
     fn a_generator_at_its_limit_is_named_where_it_has_cores_of_its_own() {
         let cores = super::super::workloads::Cores::divide(&[0, 1]);

@@ -1,4 +1,4 @@
-//! The end of a comparison: its report, the ratios that matter most, and what was lost.
+//! The end of a comparison: the report, the most important ratios, and any lost writes.
 
 use crate::Verdict;
 use crate::report::contents::TABLES;
@@ -6,8 +6,8 @@ use crate::report::{self, tables};
 use crate::results::{Durability, Results, Skipped};
 use std::path::Path;
 
-/// Prints a summary, writes the report, and judges. `troubled`: something that was asked for is not
-/// in the results.
+/// Prints a summary, writes the report and returns the verdict. `troubled` says that something
+/// requested is missing from the results.
 pub(super) fn finish(results: &Results, troubled: bool, out: &Path) -> Verdict {
     println!();
     for line in ratios(results) {
@@ -40,8 +40,8 @@ pub(super) fn finish(results: &Results, troubled: bool, out: &Path) -> Verdict {
     verdict
 }
 
-/// Returns what is not there, and why: all of it, since the last lines of a log say more than the
-/// line that announces them.
+/// Returns what was left out, and the whole reason: the last lines of a log say more than the line
+/// that introduces them.
 fn left_out(skipped: &Skipped) -> String {
     let mut lines = skipped.why.lines();
     let mut text = format!("left out: {}: {}", skipped.what, lines.next().unwrap_or_default());
@@ -49,7 +49,7 @@ fn left_out(skipped: &Skipped) -> String {
     text
 }
 
-/// Returns the ratios that matter most, as a table, and what is emulated.
+/// Returns a table of the most important ratios, and a line for each kind of emulated PMEM.
 fn ratios(results: &Results) -> Vec<String> {
     let table = tables::key_ratios(results).markdown();
     let mut lines: Vec<String> = table.lines().map(str::to_owned).collect();
@@ -60,7 +60,7 @@ fn ratios(results: &Results) -> Vec<String> {
     lines
 }
 
-/// Returns what did not go as it should.
+/// Returns a line for each problem: lost writes, error replies, partial results.
 fn complaints(results: &Results) -> Vec<String> {
     let mut lines = Vec::new();
     for row in &results.recovery {

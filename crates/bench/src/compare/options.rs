@@ -7,7 +7,7 @@ use clap::Args;
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// What `perdura-server --emulate-media` emulates.
+/// The media that `perdura-server --emulate-media` can emulate.
 const MEDIA: [&str; 3] = ["optane", "nvdimm-n", "cxl"];
 
 /// Compare ways to persist: Perdura's pool, append-only files, redis-server, side by side.
@@ -26,8 +26,8 @@ elements, or on a short one), script-NAME. A shorter name means all that begin w
 Exit status: 0 all was measured; 1 something was not, or an acknowledged write was lost: what was measured
 is kept; 2 the arguments ask for something impossible.")]
 pub(crate) struct Options {
-    /// Where results.json, report.html and the tables go. Logs of the servers that are compared lie
-    /// below it too: what it is on is what is measured.
+    /// Directory for results.json, report.html and the tables. The servers write their logs below
+    /// it, so its disk is the one that is measured.
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub out: PathBuf,
     /// Systems to compare, separated by commas.
@@ -36,7 +36,7 @@ pub(crate) struct Options {
     /// Workloads to run, separated by commas; `none` leaves them out.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub workloads: Vec<String>,
-    /// How often each system has its turn with each workload.
+    /// How often each workload is run on each system.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
     /// Seconds of each run.
@@ -48,27 +48,27 @@ pub(crate) struct Options {
     /// The form of the data sets to recover.
     #[arg(long, value_enum, default_value_t = Of::Strings)]
     pub recovery_of: Of,
-    /// Bytes of each value or field of them.
+    /// Bytes of each value or field in the data sets to recover.
     #[arg(long, value_name = "BYTES", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(24..=1 << 20))]
     pub recovery_value: u32,
     /// Leave the device study out.
     #[arg(long)]
     pub no_device: bool,
-    /// Keep the servers from round to round, to see what grows; the report has a table of the
-    /// rounds.
+    /// Keep the servers from round to round, to see what grows; the report then has a table by
+    /// round.
     #[arg(long)]
     pub same_server: bool,
-    /// Few systems and short rounds: some three minutes.
+    /// Few systems and short rounds: about three minutes.
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
     /// Everything: small values, YCSB, data types, scripts, 4 GiB to recover. Hours.
     #[arg(long)]
     pub full: bool,
-    /// A directory on persistent memory that is mounted with DAX, for pools. Without it they are in
-    /// /dev/shm, emulated.
+    /// A directory for pools on persistent memory, mounted with DAX. Without it pools are in
+    /// /dev/shm, as emulated PMEM.
     #[arg(long, value_name = "DIR")]
     pub dax: Option<PathBuf>,
-    /// A directory on a second device: append-only files are measured there too.
+    /// A directory on a second device: append-only files and journals are measured there too.
     #[arg(long, value_name = "DIR")]
     pub second: Option<PathBuf>,
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub(crate) struct Options {
     pub keys: Option<u64>,
 }
 
-/// The servers.
+/// The programs of the servers.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Programs {
     /// Other servers that take redis-server's arguments, separated by commas.
@@ -91,20 +91,20 @@ pub(crate) struct Programs {
     /// perdura-server [default: next to this program, or on the PATH].
     #[arg(long, value_name = "PATH", env = "PERDURA_SERVER")]
     pub perdura: Option<PathBuf>,
-    /// Further arguments of perdura-server, as `--journal-size 16mb`.
+    /// Further arguments of perdura-server, such as `--journal-size 16mb`.
     #[arg(long, value_name = "ARGUMENTS", default_value = "", allow_hyphen_values = true)]
     pub with: String,
 }
 
-/// Pools that differ in a detail.
+/// Variants of the pool.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Variants {
-    /// Also measure pools as if on these media, separated by commas, if the server was built to
+    /// Also measure pools on these emulated media, separated by commas, if the server was built to
     /// emulate them.
     #[arg(long, visible_alias = "emulate", value_name = "NAMES", value_delimiter = ',', value_parser = MEDIA)]
     pub media: Vec<String>,
-    /// The server for --media [default: the same as for all others]. Emulation costs time
-    /// even where it is off.
+    /// The server for --media [default: the same as for all others]. A server that can emulate
+    /// media is slower even without them.
     #[arg(long, value_name = "PATH", requires = "media")]
     pub media_server: Option<PathBuf>,
     /// Also measure pools with a DRAM read cache of this size.
@@ -126,7 +126,8 @@ impl Options {
 }
 
 impl Programs {
-    /// Returns the given server, or the one next to this program, or the one on the PATH.
+    /// Returns the server given on the command line, or else the one next to this program, or else
+    /// the one on the PATH.
     pub(super) fn perdura_server(&self) -> PathBuf {
         let sibling = || Some(env::current_exe().ok()?.with_file_name("perdura-server"));
         let given = self.perdura.as_deref().map(absolute);
@@ -137,8 +138,8 @@ impl Programs {
     }
 }
 
-/// Returns a program that a server is started from, in a directory of its own: a path from here
-/// would not lead to it.
+/// Returns the absolute path of a program: servers start in a directory of their own, where a
+/// relative path would not lead to it.
 fn absolute(program: &Path) -> PathBuf {
     let is_file = program.is_file().then(|| std::path::absolute(program).ok()).flatten();
     is_file.unwrap_or_else(|| program.to_owned())
@@ -159,7 +160,7 @@ fn peer(text: &str) -> Result<(String, PathBuf), String> {
     Ok((name.into(), path.into()))
 }
 
-/// Returns the size of a data set; 0 represents `none`.
+/// Returns the size of a data set; `none` is 0.
 fn size(text: &str) -> Result<u64, String> {
     match text {
         "none" => Ok(0),

@@ -1,42 +1,42 @@
-//! What is measured, how often, and in which order.
+//! How much is measured, how often, and in which order.
 //!
-//! Systems take turns: within a round each group of workloads sees all of them, one right after the
-//! other, and the order is another one in each round, so that neither a slow minute nor a
-//! neighbour's traces in a cache always meet the same system. In its turn a system does all
-//! workloads of the group that find the same data, which it is filled with once. The first round is
-//! followed by recovery and the media, so that everything was measured once before anything is
-//! measured again: a comparison that is interrupted has all its parts.
+//! Systems take turns: within a round, each group of workloads runs on all of them, one right after
+//! the other, in an order that varies from round to round. So neither a slow minute nor a
+//! neighbour's traces in a cache always hit the same system. In its turn, a system runs all
+//! workloads of the group over the same data, with which it is filled once. Recovery and the media
+//! follow the first round, so that everything has been measured once before anything is measured
+//! again: a comparison that is interrupted later has all its parts.
 
 use super::options::Options;
 use crate::results;
 
-/// How much is measured.
+/// The extent of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shape {
     /// `quick`, `default` or `full`.
     pub(super) size: &'static str,
-    /// Turns of each system with each workload.
+    /// How often each workload runs on each system.
     pub(super) rounds: u32,
     /// Seconds of a run.
     pub(super) seconds: f64,
-    /// Systems; all when empty.
+    /// The names of the systems; all systems if empty.
     pub(super) systems: Vec<String>,
-    /// Workloads.
+    /// The names of the workloads.
     pub(super) workloads: Vec<String>,
-    /// Bytes of the data sets to recover.
+    /// The sizes in bytes of the data sets to recover.
     pub(super) recovery: Vec<u64>,
-    /// How often each of them is recovered.
+    /// How often each data set is recovered.
     pub(super) recovery_rounds: u32,
-    /// Seconds of each row of the device study, if there is one.
+    /// Seconds of each row of the device study; `None` to leave it out.
     pub(super) device: Option<f64>,
-    /// Whether servers go on from round to round.
+    /// Whether servers are kept from round to round.
     pub(super) same_server: bool,
 }
 
 const MIB: u64 = 1 << 20;
 
 impl Shape {
-    /// Returns what the options ask for.
+    /// Returns the shape that the options ask for.
     pub(super) fn of(options: &Options) -> Shape {
         let shape = if options.quick {
             Shape::quick()
@@ -63,7 +63,7 @@ impl Shape {
         }
     }
 
-    /// Some three minutes.
+    /// A comparison of about three minutes.
     fn quick() -> Shape {
         let systems = [
             "perdura-pmem",
@@ -80,7 +80,7 @@ impl Shape {
             rounds: 3,
             seconds: 1.0,
             systems: systems.map(str::to_owned).to_vec(),
-            // Writes alone: reads are the same whatever persists.
+            // Writes only: reads do not depend on how a system persists.
             workloads: ["throughput-100", "latency-100"].map(str::to_owned).to_vec(),
             recovery: vec![32 * MIB],
             recovery_rounds: 1,
@@ -89,7 +89,7 @@ impl Shape {
         }
     }
 
-    /// Some half an hour.
+    /// A comparison of about half an hour.
     fn usual() -> Shape {
         Shape {
             size: "default",
@@ -104,7 +104,7 @@ impl Shape {
         }
     }
 
-    /// Hours.
+    /// A comparison of several hours.
     fn full() -> Shape {
         let workloads =
             ["throughput", "latency", "durable", "small", "ycsb", "types", "strings", "type"];
@@ -121,7 +121,7 @@ impl Shape {
         }
     }
 
-    /// Returns what the results say of it.
+    /// Returns the plan as the results record it.
     pub(super) fn plan(&self) -> results::Plan {
         results::Plan {
             size: self.size.into(),
@@ -134,8 +134,8 @@ impl Shape {
     }
 }
 
-/// Returns the systems in the order of a round: each round begins with another one, every second
-/// goes backwards, so that each has each other one before it at some time.
+/// Returns the order of the systems in a round: the first one moves on by one every two rounds, and
+/// every second round runs backwards, so that no system always runs after the same one.
 pub(super) fn order(round: u32, systems: usize) -> impl Iterator<Item = usize> {
     let first = round as usize / 2;
     (0..systems).map(move |at| {

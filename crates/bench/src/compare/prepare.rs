@@ -1,8 +1,8 @@
-//! Before the first measurement: where data may lie, which systems start, what they can do, and
-//! whether there is space.
+//! Before the first measurement: where data may be stored, which systems start, what they can do,
+//! and whether there is enough space.
 //!
-//! Whatever would end a comparison after minutes is found out in its first seconds: each system is
-//! started once and asked.
+//! Whatever would end a comparison after minutes should be found in its first seconds, so each
+//! system is started once and queried.
 
 use super::options::Options;
 use super::plan::Shape;
@@ -20,13 +20,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use thiserror::Error;
 
-/// Where pools lie when there is no persistent memory.
+/// Where pools are stored when there is no persistent memory.
 const MEMORY: &str = "/dev/shm";
 
-/// The comparison cannot begin.
+/// Why the comparison cannot begin.
 #[derive(Debug, Error)]
 pub(super) enum Refusal {
-    /// The arguments do not fit what is there.
+    /// The arguments do not fit this machine or contain an unknown name.
     #[error("{0}")]
     Arguments(String),
     /// Perdura itself does not start.
@@ -34,17 +34,17 @@ pub(super) enum Refusal {
     NoServer {
         /// The program.
         what: String,
-        /// Where its data was to be.
+        /// The directory in which its data would have been.
         place: PathBuf,
         /// Why.
         failure: Failure,
     },
-    /// It was interrupted before it began.
+    /// The comparison was interrupted before it began.
     #[error("interrupted")]
     Cancelled,
 }
 
-/// What is ready to be measured.
+/// Everything that a session needs to measure.
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) shape: Shape,
@@ -55,16 +55,16 @@ pub(super) struct Ready {
     pub(super) grounds: Vec<Ground>,
     pub(super) skipped: Vec<Skipped>,
     pub(super) warnings: Vec<String>,
-    /// Whether a system that was asked for does not start.
+    /// Whether a requested system does not start.
     pub(super) troubled: bool,
     pub(super) recovery_of: Of,
     pub(super) recovery_value: usize,
-    /// The program that starts others: this one.
+    /// The program that launches the servers: this one.
     pub(super) tool: PathBuf,
 }
 
 impl Ready {
-    /// Finds out what can be measured.
+    /// Determines what can be measured.
     pub(super) fn new(options: &Options, cancel: &AtomicBool) -> Result<Ready, Refusal> {
         let shape = Shape::of(options);
         let mut machine = machine::here();
@@ -76,8 +76,8 @@ impl Ready {
             grounds.iter().map(|ground| machine::place(ground.id, &ground.path)).collect();
         let mut catalogue = Catalogue::new(&options.programs, &options.variants, &grounds);
         catalogue.choose(&systems(&shape, &catalogue, options)).map_err(Refusal::Arguments)?;
-        // A wrong name, or too little space, is better told before the servers are tried than
-        // after.
+        // A wrong name or too little space is reported before the servers are tried, which takes
+        // time.
         let mut jobs = workloads::all(&cores, options.keys);
         workloads::choose(&mut jobs, &shape.workloads).map_err(Refusal::Arguments)?;
         space::check(&shape, &jobs, &catalogue.candidates, &grounds).map_err(Refusal::Arguments)?;
@@ -104,7 +104,7 @@ impl Ready {
         })
     }
 
-    /// Returns how a candidate is started.
+    /// Returns how to start a candidate.
     pub(super) fn launch(&self, candidate: &Candidate) -> Launch {
         candidate.launch(&self.tool, &self.cores.server)
     }
@@ -116,8 +116,8 @@ fn allowed_cores() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
 }
 
-/// Returns the directories that systems may use. Only that of the results is made: a device that is
-/// not mounted would be measured as the one below its mount point.
+/// Returns the directories that systems may use. Only the directory of the results is created: if a
+/// mount point were created, an unmounted device would be measured as the device below it.
 fn grounds(options: &Options) -> Result<Vec<Ground>, Refusal> {
     let mut grounds = vec![Ground { id: "disk", path: options.out.clone() }];
     if Path::new(MEMORY).is_dir() {
@@ -139,8 +139,7 @@ fn grounds(options: &Options) -> Result<Vec<Ground>, Refusal> {
     Ok(grounds)
 }
 
-/// Returns what the figures must be read with, though nothing is missing: a second device that is
-/// the first one again.
+/// Returns warnings about the figures: the second device may be the same as the first.
 fn warnings(grounds: &[Ground]) -> Vec<String> {
     let of = |id: &str| {
         let ground = grounds.iter().find(|ground| ground.id == id)?;
@@ -156,8 +155,8 @@ fn warnings(grounds: &[Ground]) -> Vec<String> {
     }
 }
 
-/// Returns the systems that were asked for. A size's own choice takes what there is of it, and
-/// peers and variants that were named.
+/// Returns the names of the systems to measure. The defaults of a size are limited to what is
+/// available, and the peers named on the command line are added.
 fn systems(shape: &Shape, catalogue: &Catalogue, options: &Options) -> Vec<String> {
     if !options.systems.is_empty() || shape.systems.is_empty() {
         return shape.systems.clone();
@@ -169,7 +168,7 @@ fn systems(shape: &Shape, catalogue: &Catalogue, options: &Options) -> Vec<Strin
     usual.chain(options.programs.peer.iter().map(|(name, _)| name.clone())).collect()
 }
 
-/// Starts each system once: those that do not start are left out, those that do say what they are.
+/// Starts each system once, leaves out those that do not start, and queries the others.
 fn probe(
     candidates: Vec<Candidate>,
     skipped: &mut Vec<Skipped>,
@@ -204,7 +203,7 @@ fn probe(
     Ok(ready)
 }
 
-/// Asks a system what it is.
+/// Starts a system and, if it has a pool, asks for its persistence domain.
 fn ask(candidate: &mut Candidate, launch: Launch, cancel: &AtomicBool) -> Result<(), Failure> {
     let server = Server::start(launch, cancel)?;
     if matches!(candidate.system.family, Family::PerduraPmem | Family::PerduraJournal) {

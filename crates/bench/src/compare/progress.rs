@@ -1,4 +1,4 @@
-//! How far it is: a bar with the time left on a terminal, one line for each result elsewhere.
+//! Progress: a bar with the time left on a terminal, a line for each result elsewhere.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, stderr};
@@ -12,7 +12,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Begins: none of the steps is done.
+    /// Returns the progress with none of its steps done.
     pub(super) fn new(steps: u64) -> Progress {
         let on_terminal = stderr().is_terminal();
         let target =
@@ -36,7 +36,7 @@ impl Progress {
         self.bar.inc(1);
     }
 
-    /// Prints something that belongs next to the bar, or is a line of its own.
+    /// Prints a line: above the bar on a terminal, on standard error elsewhere.
     pub(super) fn line(&self, text: &str) {
         if self.on_terminal {
             self.bar.println(text);

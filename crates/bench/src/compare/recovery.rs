@@ -1,15 +1,16 @@
-//! Recovery: a data set, kill -9 under load, and how long until everything is as before.
+//! Recovery: a data set, kill -9 under load, and the time until everything is as before.
 //!
-//! 1. The data set is written, and every acknowledgement noted in a [`Ledger`].
-//! 2. A steady load tells the rate of a server that is well.
-//! 3. Writers change the data set; in their midst the server is killed.
-//! 4. It is started over what it left. The clock runs from its exec to the first GET that is
-//!    answered with a value of the data set, and on until 90 % of the rate before are reached
-//!    again.
+//! 1. The data set is written, and every acknowledgement is recorded in a [`Ledger`].
+//! 2. A steady load measures the rate of the healthy server.
+//! 3. Writers change the data set, and the server is killed while they write.
+//! 4. The server is started again on the files that it left. The clock runs from its exec to the
+//!    first GET that returns a value of the data set, and on until 90 % of the rate before the kill
+//!    is reached again.
 //! 5. Every key is compared with the ledger.
 //!
-//! The server keeps to its core, the clients to the others. What was written is in the page cache
-//! when the server comes back: what a cold disk adds is not measured, and kill -9 is no power loss.
+//! The server stays on its core, the clients on the others. The written data is still in the page
+//! cache when the server starts again: the cost of a cold disk is not measured, and kill -9 is no
+//! power loss.
 
 mod ledger;
 mod writers;
@@ -23,23 +24,23 @@ use redis::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The share of the rate before the kill that counts as all of it.
+/// The share of the rate before the kill that counts as the full rate.
 const FULL: f64 = 0.9;
 
-/// How long a server may take to come back with each GiB, and at least.
+/// Seconds that a server may take to start again per GiB of data, in addition to 30 seconds.
 const PATIENCE_PER_GIB: u64 = 120;
 
-/// What is to be done.
+/// One measurement of recovery.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     /// The size of the data set in bytes.
     pub(super) target_bytes: u64,
-    /// From 0.
+    /// The round, counted from 0.
     pub(super) round: u32,
-    /// How long the steady load runs before the kill, and the writers until it, if there is an
-    /// answer by then.
+    /// How long the steady load runs before the kill, and then the writers until the kill. Each of
+    /// them runs longer if no reply has come by then.
     pub(super) load: Duration,
-    /// Cores of the clients.
+    /// The cores of the clients.
     pub(super) client_cores: Vec<usize>,
     pub(super) of: Of,
     pub(super) value_bytes: usize,
@@ -55,7 +56,7 @@ impl Task {
     }
 }
 
-/// Measures one system once.
+/// Measures the recovery of one system once.
 pub(super) fn measure(
     system: &System,
     launch: Launch,
@@ -110,7 +111,7 @@ pub(super) fn measure(
     Ok(row)
 }
 
-/// Lets writers change the data set, and kills the server in their midst.
+/// Kills the server while writers change the data set.
 fn kill_under_load(
     server: &mut Server,
     ledger: &Ledger,
@@ -133,8 +134,7 @@ fn kill_under_load(
     Ok(())
 }
 
-/// Returns the time from exec to the first GET that is answered with a value; `None` when the key
-/// is not there.
+/// Returns the time from exec to the first GET that returns a value; `None` if the key is missing.
 fn first_get(
     server: &mut Server,
     ledger: &Ledger,

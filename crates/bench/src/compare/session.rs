@@ -1,7 +1,8 @@
-//! The measurements themselves, and what is kept of them whatever happens.
+//! The measurements, and the results that are kept whatever happens.
 //!
-//! After every run the results are written, whole, so that any end leaves them. A failure of one
-//! system is noted and the others go on; a full disk and Ctrl-C end the session.
+//! All results are saved after every run, so that they survive any end of the program. If one
+//! system fails, the failure is recorded and the others continue; a full disk or Ctrl-C ends the
+//! session.
 
 use super::driver::{Used, drive, fill, run_of};
 use super::plan::{Shape, order};
@@ -21,20 +22,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Failures of a system after which it has no more turns.
+/// The number of failures after which a system gets no more turns.
 const PATIENCE: u32 = 2;
 
-/// The session must end.
+/// Why the session must end.
 #[derive(Debug)]
 pub(super) struct Stop(String);
 
-/// A server with data in it, and the bytes of memory that the data takes.
+/// A server filled with data, and the bytes of memory that the data takes.
 struct Filled {
     server: Server,
     data_bytes: Option<u64>,
 }
 
-/// A comparison that is under way.
+/// A comparison in progress.
 pub(super) struct Session<'a> {
     ready: Ready,
     began: Instant,
@@ -44,12 +45,12 @@ pub(super) struct Session<'a> {
     results: Results,
     failures: Vec<u32>,
     troubled: bool,
-    /// Servers that go on in the next round, by group of workloads and system.
+    /// Servers that are kept for the next round, by group of workloads and system.
     kept: BTreeMap<(String, usize), Filled>,
 }
 
 impl<'a> Session<'a> {
-    /// Begins a session, and writes down what is known.
+    /// Returns a session whose results contain everything known before the first run.
     pub(super) fn new(ready: Ready, path: &Path, cancel: &'a AtomicBool) -> Session<'a> {
         let results = Results {
             format: FORMAT,
@@ -75,8 +76,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Measures everything. Gives what was found, also when it ended early, and whether something
-    /// that was asked for is not among it.
+    /// Measures everything. Returns the results, also if the session ended early, and whether
+    /// something requested is missing from them.
     pub(super) fn run(mut self) -> (Results, bool) {
         let end = self.everything();
         self.progress.finish();
@@ -118,7 +119,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Runs, on one system, a group of workloads, in one server unless that fails.
+    /// Runs a group of workloads on one system, all in the same server unless a run fails.
     fn turn(&mut self, group: &[Job], system: usize, round: u32) -> Result<(), Stop> {
         let name = (group[0].workload.id.clone(), system);
         let mut server = self.kept.remove(&name);
@@ -136,7 +137,7 @@ impl<'a> Session<'a> {
                     self.save()?;
                 }
                 Err(failure) => {
-                    // The next workload has a new one.
+                    // The next workload starts a new server.
                     server = None;
                     self.failed(system, &what, failure)?;
                 }
@@ -151,7 +152,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Returns a run in a server, which is started and filled if it is not there.
+    /// Runs a job in a server, which is started and filled first if there is none.
     fn one_run(
         &self,
         filled: &mut Option<Filled>,
@@ -171,7 +172,7 @@ impl<'a> Session<'a> {
         };
         let (cpu, written) = (server.cpu(), server.written());
         let measured = drive(job, server, self.ready.shape.seconds, self.cancel);
-        // What a journal has still to write to the pool is a part of the run.
+        // The run includes the time in which a journal is applied to the pool.
         if candidate.system.family == Family::PerduraJournal && job.workload.writes_percent > 0 {
             server.wait_until_applied(self.cancel)?;
         }
@@ -180,7 +181,7 @@ impl<'a> Session<'a> {
             cpu: server.cpu().saturating_sub(cpu),
             written: on_disk.then(|| server.written().saturating_sub(written)),
         };
-        // A server that is gone says more than the connections that it broke.
+        // The failure of the server says more than the broken connections.
         server.still_runs()?;
         let measured = measured?;
         if let Some(error) = measured.errors.keys().next() {
@@ -203,7 +204,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Measures what the media can do: the one that pools are on, and that of the logs.
+    /// Measures the media that pools and logs are stored on.
     fn devices(&mut self) -> Result<(), Stop> {
         let Some(seconds) = self.ready.shape.device else { return Ok(()) };
         if stay_on(&[]).is_err() {
@@ -234,7 +235,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Measures recovery of a size, systems taking turns. What keeps nothing shows that once.
+    /// Measures the recovery of a data set of this size on each system in turn. A system without
+    /// durability is measured once, with the smallest size.
     fn recovery(&mut self, round: u32, target_bytes: u64) -> Result<(), Stop> {
         let is_first = round == 0 && self.ready.shape.recovery.iter().min() == Some(&target_bytes);
         for system in order(round, self.ready.candidates.len()) {
@@ -274,7 +276,7 @@ impl<'a> Session<'a> {
         recovery::measure(&candidate.system, self.ready.launch(candidate), &task, self.cancel)
     }
 
-    /// Notes a failure, or ends the session where nothing more can be measured.
+    /// Records a failure, or ends the session if nothing more can be measured.
     fn failed(&mut self, system: usize, what: &str, failure: Failure) -> Result<(), Stop> {
         if matches!(failure, Failure::Cancelled) || self.cancel.load(Ordering::Relaxed) {
             return Err(Stop("interrupted".into()));
@@ -308,7 +310,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Returns true if a failure names a full disk.
+/// Returns true if the text of a failure says that a disk is full.
 fn is_full(failure: &Failure) -> bool {
     let text = failure.to_string();
     text.contains("No space left on device") || text.contains("os error 28")

@@ -1,6 +1,6 @@
-//! Space for what will be written: looked at before anything is, since a server on a full disk
-//! fails in its own way. What a log grows by is not foreseen: a disk that becomes full ends the
-//! comparison with what was measured.
+//! Checks the free space before anything is written, since each server fails in its own way on a
+//! full disk. The growth of logs is not predicted: if a disk fills up, the comparison ends with
+//! what was measured.
 
 use super::plan::Shape;
 use super::systems::{Candidate, Ground};
@@ -9,32 +9,32 @@ use crate::units::amount;
 use rustix::fs::statvfs;
 use std::path::Path;
 
-/// Bytes that surround a value: in a log its command and key, in a pool its entry and what its
-/// block has too much.
+/// Overhead of a value in bytes: its command and key in a log, its entry and the unused rest of its
+/// block in a pool.
 const AROUND_A_VALUE: u64 = 128;
 
-/// Bytes of a pool without data.
+/// Bytes of an empty pool.
 const EMPTY_POOL: u64 = 64 << 20;
 
-/// Bytes of its journal, of which persistent memory has none.
+/// Bytes of the pool's journal. None is counted for a DAX mount.
 const JOURNAL: u64 = 256 << 20;
 
-/// Free bytes below which a disk counts as full.
+/// A disk with fewer free bytes than this counts as full.
 pub(super) const FULL: u64 = 16 << 20;
 
-/// Bytes that may be written to the file system of a directory; `None` when it does not say.
+/// Returns the free bytes of the file system of a directory; `None` if it cannot be asked.
 pub(super) fn free(path: &Path) -> Option<u64> {
     let stat = statvfs(path).ok()?;
     Some(stat.f_bavail * stat.f_frsize)
 }
 
-/// Bytes of the files of a server without data at a place.
+/// Returns the bytes of an empty server's files in a directory.
 fn empty(ground: &Ground) -> u64 {
     EMPTY_POOL + if ground.id == "dax" { 0 } else { JOURNAL }
 }
 
-/// Fails if a place has too little space for twice the largest data set: one server at a time
-/// writes to it, and what is written over may be there twice.
+/// Fails if a directory has less space than twice the largest data set needs. Only one server
+/// writes to it at a time, and overwritten data may exist twice.
 pub(super) fn check(
     shape: &Shape,
     jobs: &[Job],

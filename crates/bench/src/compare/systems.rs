@@ -1,9 +1,9 @@
 //! What is compared: every way to run Perdura, redis-server and other peers, each with its program,
-//! arguments and place.
+//! arguments and directory.
 //!
-//! All of them are set to the same terms: no save points, no limit of memory, and no automatic
-//! rewriting of a log, which would fall into some runs and not into others. A server has one core,
-//! and Perdura one thread for it, since redis-server executes on one.
+//! All of them run under the same conditions: no save points, no memory limit, and no automatic
+//! rewriting of a log, which would fall into some runs and not into others. A server gets one core,
+//! and Perdura one thread, since redis-server executes commands on one thread.
 
 use super::options::{Programs, Variants};
 use crate::results::{Durability, Family, Skipped, System};
@@ -11,46 +11,47 @@ use crate::server::Launch;
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// What is next to every figure of a pool in `/dev/shm`.
+/// The label of a pool in `/dev/shm`.
 const ON_DRAM: &str = "flushes and fences run on DRAM: a power loss is not survived";
 
-/// What is next to every figure of a journal in `/dev/shm`.
+/// The label of a journal in `/dev/shm`.
 const JOURNAL_IN_DRAM: &str = "the journal is in DRAM: a power loss is not survived";
 
-/// Address space of a pool; its file grows as it is needed.
+/// The maximum size of a pool; its file grows on demand.
 const POOL_SIZE: &str = "64gb";
 
-/// When a write to a file is synced: the directive's value, its title, the promise.
+/// Sync policies: the directive's value, its title, and the durability that it promises.
 const POLICIES: [(&str, &str, Durability); 3] = [
     ("always", "always", Durability::Always),
     ("everysec", "everysec", Durability::EverySecond),
     ("no", "no sync", Durability::Kernel),
 ];
 
-/// A directory that systems may be given.
+/// A directory in which systems may store their data.
 #[derive(Clone, Debug)]
 pub(crate) struct Ground {
     /// `disk`, `memory`, `second` or `dax`.
     pub(crate) id: &'static str,
-    /// Where it is.
+    /// Its path.
     pub(crate) path: PathBuf,
 }
 
-/// A system with what is needed to start it.
+/// A system and what is needed to start it.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
-    /// What the results say of it.
+    /// The system as the results describe it.
     pub(crate) system: System,
     /// The program.
     pub(crate) program: PathBuf,
-    /// The directory below which it gets one of its own.
+    /// The directory in which the server gets a directory of its own.
     pub(crate) place: PathBuf,
-    /// The directory of its journal, if that is elsewhere.
+    /// The directory of its journal, if that is in another place.
     pub(crate) journal: Option<PathBuf>,
 }
 
 impl Candidate {
-    /// Returns how it is started, on these cores or on any; `tool` is this program.
+    /// Returns how the server is started: on these cores, or on any if the list is empty. `tool` is
+    /// this program.
     pub(crate) fn launch(&self, tool: &Path, cores: &[usize]) -> Launch {
         Launch {
             tool: tool.to_owned(),
@@ -63,7 +64,7 @@ impl Candidate {
     }
 }
 
-/// The systems, and those that could not be had.
+/// The available systems, and what had to be skipped.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
     pub(crate) candidates: Vec<Candidate>,
@@ -71,7 +72,7 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Returns all systems that the options allow, whatever `--systems` says.
+    /// Returns all systems that the options allow, without regard to `--systems`.
     pub(crate) fn new(programs: &Programs, variants: &Variants, grounds: &[Ground]) -> Catalogue {
         let mut catalogue = Catalogue::default();
         catalogue.perdura(programs, variants, grounds);
@@ -85,7 +86,8 @@ impl Catalogue {
         catalogue
     }
 
-    /// Leaves those whose names begin with one of `wanted`; names one of these that fits nothing.
+    /// Keeps the systems that a name in `wanted` selects, or all if it is empty. Fails if a name
+    /// selects none.
     pub(crate) fn choose(&mut self, wanted: &[String]) -> Result<(), String> {
         let fits = |wanted: &str, id: &str| {
             id == wanted || id.strip_prefix(wanted).is_some_and(|rest| rest.starts_with(['-', '@']))
@@ -138,8 +140,8 @@ impl Catalogue {
         }
     }
 
-    /// Adds the pool, on the DAX mount when there is one, and as if on slower media; each also with
-    /// a read cache, if there is to be one.
+    /// Adds the pool, on the DAX mount if there is one, and the pool on each emulated medium. Each
+    /// is added with a read cache too if one was requested.
     fn pools(&mut self, variants: &Variants, program: &Path, grounds: &[Ground]) {
         let dax = of(grounds, "dax");
         let ground = dax.or_else(|| of(grounds, "memory"));
@@ -181,8 +183,8 @@ impl Catalogue {
         }
     }
 
-    /// Adds the pool on a disk with a journal, under each policy; and with a journal on persistent
-    /// memory, or in memory.
+    /// Adds the pool on a disk with a journal, under each sync policy, and the pool on a disk with
+    /// a journal on the DAX mount or, without one, in memory.
     fn journals(&mut self, program: &Path, grounds: &[Ground]) {
         let own = ["--backend", "journal", "--pool", "perdura.pool", "--pool-size", POOL_SIZE];
         let draft = |id: &str, title: &str, durability, more: &[&str]| Draft {
@@ -211,7 +213,7 @@ impl Catalogue {
         }
     }
 
-    /// Adds redis-server or one that takes its arguments.
+    /// Adds redis-server or another server that takes its arguments.
     fn peer(&mut self, id: &str, title: &str, family: Family, program: &Path, grounds: &[Ground]) {
         let draft = |what: &str, title: String, durability, more: &[&str]| Draft {
             id: format!("{id}-{what}"),
@@ -233,8 +235,8 @@ impl Catalogue {
         self.on(&draft, of(grounds, "memory"));
     }
 
-    /// Adds the same system on the disk, and on the second device and the DAX mount when there are
-    /// such.
+    /// Adds a system on the disk, and again on the second device and on the DAX mount if these are
+    /// among `grounds`.
     fn on_disks(&mut self, draft: &Draft<'_>, grounds: &[Ground]) {
         for ground in grounds.iter().filter(|ground| ground.id != "memory") {
             let added = self.on(draft, Some(ground));
@@ -246,7 +248,7 @@ impl Catalogue {
         }
     }
 
-    /// Adds a system on a ground, if it is there.
+    /// Adds a system on a ground; adds nothing if the ground is `None`.
     fn on(&mut self, draft: &Draft<'_>, ground: Option<&Ground>) -> Option<&mut Candidate> {
         let ground = ground?;
         let program = draft.program;
@@ -270,7 +272,7 @@ impl Catalogue {
     }
 }
 
-/// A system before it is known where it is.
+/// A system before its directory is chosen.
 struct Draft<'a> {
     id: String,
     title: String,
@@ -293,7 +295,7 @@ fn perdura(own: &[&str]) -> Vec<String> {
     words(&[&common, own].concat())
 }
 
-/// Returns an executable of that name in a directory of the PATH.
+/// Returns the first file of that name in the directories of the PATH.
 pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())

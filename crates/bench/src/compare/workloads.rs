@@ -1,35 +1,35 @@
-//! What each system is given to do.
+//! The workloads that each system runs.
 //!
-//! Throughput and latency: values of 4 KiB, 4 threads of 50 clients with 6 commands on their way
-//! each, or one client that waits. For throughput, server and generator have cores of their own.
-//! For the latency of one client both share one: on two, most of the time would be what the
-//! machine takes to wake a core up. Single commands, on strings, on values of a million elements
-//! and in scripts, come from fifty clients, as redis-benchmark sends them.
+//! Throughput and latency use values of 4 KiB, sent by 4 threads of 50 clients with 6 outstanding
+//! commands each, or by one client that waits for each reply. For throughput, the server and the
+//! generator have cores of their own. For the latency of one client both share one core: on two,
+//! most of the latency would be the time to wake up a core. Single commands, on strings, on values
+//! of a million elements and in scripts, are sent by fifty clients, as redis-benchmark does.
 
 use crate::load::{Kind, Ycsb};
 use crate::results::{Durability, Family, System, Workload, WorkloadKind};
 
-/// Bytes of all values together, where `--keys` says nothing else.
+/// Bytes of all values together, unless `--keys` is given.
 const DATA: u64 = 80 << 20;
 
-/// As many keys as small values get.
+/// The maximum number of keys, reached with small values.
 const MOST_KEYS: u64 = 200_000;
 
 /// Elements of a large value.
 const ELEMENTS: u64 = 1_000_000;
 
-/// Keys of the mix of types, and of a script.
+/// Keys of the mix of types, and of the scripts.
 const FEW_KEYS: u64 = 20_000;
 
 /// Bytes of a small value.
 const SMALL: usize = 32;
 
-/// Bytes of a record of YCSB: ten fields of a hundred.
+/// Bytes of a YCSB record: ten fields of 100 bytes.
 const RECORD: usize = 1000;
 
-/// Commands on all types, with TTLs and deletes, over keys that do not grow in number or in length,
-/// so that whatever does grow is the server's. They are sent in turn. `__key__` is another key each
-/// time, also in the name of a member.
+/// Commands on all types, with TTLs and deletes, sent in turn. Neither the number of keys nor their
+/// lengths grow, so any growth is the server's. `__key__` is a different key each time, also in the
+/// name of a member.
 const TYPES: &str = "\
 SET string:__key__ __data__
 HSET hash:__key__ member:__key__ __data__
@@ -82,11 +82,11 @@ UNLINK bitmap:__key__
 EXPIRE hll:__key__ 100
 DEL hll:__key__";
 
-/// A single command, on a value of many elements or in a script.
+/// A workload of a single command, on a large value or on short ones.
 struct Single {
     id: &'static str,
     data: Data,
-    /// The command, and one that undoes what it does where that would grow.
+    /// The command, and one that undoes its effect if data would grow otherwise.
     commands: &'static [&'static str],
 }
 
@@ -97,7 +97,7 @@ const SET: Data = Data::Elements("SADD big m:__key__");
 const LIST: Data = Data::Elements("RPUSH big value:__key__");
 const STREAM: Data = Data::Elements("XADD big __key__-1 field value:__key__");
 
-/// Commands on values of a million elements, which are chosen at random, and on short ones.
+/// Commands on random elements of a value with a million elements, and commands on short values.
 const SINGLES: [Single; 14] = [
     Single::new("type-zadd", SORTED_SET, &["ZADD big __key__ m:__key__"]),
     Single::new("type-zrank", SORTED_SET, &["ZRANK big m:__key__"]),
@@ -115,7 +115,7 @@ const SINGLES: [Single; 14] = [
     Single::new("type-incr", NOTHING, &["INCR counter:__key__"]),
 ];
 
-/// Scripts, by what they do; each gets a key and a value.
+/// Scripts with their names; each gets a key and a value.
 const SCRIPTS: [(&str, &str); 6] = [
     ("script-nothing", "return 1"),
     ("script-get", "return redis.call('get', KEYS[1])"),
@@ -125,7 +125,7 @@ const SCRIPTS: [(&str, &str); 6] = [
     ("script-1000-keys", "for i=1,1000 do redis.call('set', 'key:' .. i, ARGV[1]) end"),
 ];
 
-/// SETs of a transaction.
+/// The number of SETs in a transaction.
 const TRANSACTION: usize = 1000;
 
 impl Single {
@@ -134,24 +134,24 @@ impl Single {
     }
 }
 
-/// Writes of one command.
+/// A workload of durable writes with one command.
 struct Durable {
     id: &'static str,
     title: &'static str,
     value_bytes: usize,
     clients: u32,
     pipeline: u32,
-    /// The command that is sent, if it is not SET.
+    /// The command to send instead of SET.
     command: Option<&'static str>,
 }
 
 impl Durable {
-    /// Small values from fifty clients.
+    /// Returns a workload of small values from fifty clients.
     const fn small(id: &'static str, title: &'static str, pipeline: u32) -> Durable {
         Durable { id, title, value_bytes: SMALL, clients: 50, pipeline, command: None }
     }
 
-    /// Values of 4 KiB from two hundred clients.
+    /// Returns a workload of 4 KiB values from two hundred clients.
     const fn large(id: &'static str, title: &'static str, pipeline: u32) -> Durable {
         Durable { id, title, value_bytes: 4096, clients: 200, pipeline, command: None }
     }
@@ -178,15 +178,15 @@ const DURABLE: [Durable; 7] = [
 pub(super) enum Load {
     /// SET and GET.
     Mix,
-    /// A workload of YCSB.
+    /// A YCSB workload.
     Ycsb(Ycsb),
-    /// These commands in turn.
+    /// These commands, in turn.
     Commands(Vec<String>),
     /// A script, with a key and a value.
     Script(&'static str),
 }
 
-/// The data that a server is filled with before the clock starts.
+/// The data with which a server is filled before the clock starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Data {
     Nothing,
@@ -196,10 +196,10 @@ pub(super) enum Data {
     Elements(&'static str),
 }
 
-/// A workload with what the generator sends for it.
+/// A workload, what the generator sends for it, and the data it needs.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
-    /// What the results say of it.
+    /// The workload as the results describe it.
     pub(super) workload: Workload,
     /// What is sent.
     pub(super) load: Load,
@@ -207,12 +207,12 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Returns a load over strings.
+    /// Returns a job over strings.
     fn strings(workload: Workload, load: Load) -> Job {
         Job { workload, load, data: Data::Strings }
     }
 
-    /// Returns commands over this many keys, of which none is there.
+    /// Returns a job of commands over this many keys, none of which exists at the start.
     fn commands(workload: Workload, keys: u64, commands: Vec<String>) -> Job {
         let writes = commands.iter().filter(|line| {
             let name = line.split(' ').next().unwrap_or_default();
@@ -223,8 +223,8 @@ impl Job {
         Job { workload, load: Load::Commands(commands), data: Data::Nothing }
     }
 
-    /// Returns true if a system is given this to do: durable writes say something of systems that
-    /// promise them on a disk, and there of the journal and its peers.
+    /// Returns true if a system runs this job. Durable writes run on disks only, on systems that
+    /// promise durability there: the journal and its peers.
     pub(super) fn is_for(&self, system: &System) -> bool {
         let on_disk = matches!(system.place.as_str(), "disk" | "second");
         let promises = matches!(system.durability, Durability::Always | Durability::EverySecond);
@@ -232,8 +232,8 @@ impl Job {
         self.workload.kind != WorkloadKind::Durable || (on_disk && promises && family)
     }
 
-    /// Returns true if it leaves keys and values as it finds them, so that a job of the same group
-    /// can follow in the same server.
+    /// Returns true if this job can run after `other` in the same server, over the same data:
+    /// neither of them changes the number of keys or the sizes of values.
     fn continues(&self, other: &Job) -> bool {
         let (a, b) = (&self.workload, &other.workload);
         let same = a.kind == b.kind && (a.keys, a.value_bytes) == (b.keys, b.value_bytes);
@@ -246,14 +246,14 @@ impl Job {
     }
 }
 
-/// Jobs that one server can do one after the other, over data that it is filled with once: the
-/// fewest writes come first, so that no reads are measured while a disk still works on what was
-/// written before.
+/// Splits the jobs into groups that one server can run one after the other, over data with which it
+/// is filled once. Jobs with few writes come first, so that no reads are measured while a disk
+/// still processes earlier writes.
 pub(super) fn groups(jobs: &[Job]) -> Vec<Vec<Job>> {
     jobs.chunk_by(|before, after| after.continues(before)).map(<[Job]>::to_vec).collect()
 }
 
-/// The cores of this machine, divided.
+/// The cores of this machine, divided between the server and the generator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cores {
     /// The server's.
@@ -263,7 +263,7 @@ pub(super) struct Cores {
 }
 
 impl Cores {
-    /// Returns the first core for the server, the others for the generator. With one core they
+    /// Assigns the first core to the server and the others to the generator. With one core they
     /// share it.
     pub(super) fn divide(all: &[usize]) -> Cores {
         match all {
@@ -274,7 +274,7 @@ impl Cores {
     }
 }
 
-/// Returns all workloads, in the order in which they are shown.
+/// Returns all workloads, in the order in which reports show them.
 pub(super) fn all(cores: &Cores, keys: Option<u64>) -> Vec<Job> {
     let catalogue = Catalogue { cores, keys };
     let parts = [
@@ -288,14 +288,14 @@ pub(super) fn all(cores: &Cores, keys: Option<u64>) -> Vec<Job> {
     parts.into_iter().flatten().collect()
 }
 
-/// The parts that all workloads have in common.
+/// The settings that all workloads share.
 struct Catalogue<'a> {
     cores: &'a Cores,
     keys: Option<u64>,
 }
 
 impl Catalogue<'_> {
-    /// Returns a load of two hundred clients over strings of this size.
+    /// Returns a workload of two hundred clients over values of this size.
     fn many(&self, id: String, title: String, kind: WorkloadKind, value_bytes: usize) -> Workload {
         let usual = (DATA / value_bytes as u64).min(MOST_KEYS);
         Workload {
@@ -363,7 +363,7 @@ impl Catalogue<'_> {
         DURABLE.into_iter().map(job).collect()
     }
 
-    /// Returns SET and GET by fifty clients, as redis-benchmark sends them.
+    /// Returns SET and GET jobs of fifty clients, as redis-benchmark sends them.
     fn strings(&self) -> Vec<Job> {
         let mut jobs = Vec::new();
         for (size, bytes, value_bytes) in [("32", "32 bytes", SMALL), ("4k", "4 KiB", 4096)] {
@@ -396,7 +396,7 @@ impl Catalogue<'_> {
         std::iter::once(mix).chain(SINGLES.map(single)).collect()
     }
 
-    /// Returns scripts, and a transaction of as many commands as the long ones have.
+    /// Returns the scripts, and a transaction with as many commands as the long scripts.
     fn scripts(&self) -> Vec<Job> {
         let keys = self.keys.unwrap_or(FEW_KEYS);
         let usual = |id: &str, title: &str| {
@@ -427,8 +427,8 @@ const YCSB: &[(Ycsb, char, u32, &str)] = &[
     (Ycsb::F, 'F', 33, "half reads, half reads with a write of what was read"),
 ];
 
-/// Leaves the workloads whose names begin with one of `wanted`; names one of these that fits
-/// nothing.
+/// Keeps the workloads that a name in `wanted` selects, and none if it is empty. Fails if a name
+/// selects none.
 pub(super) fn choose(jobs: &mut Vec<Job>, wanted: &[String]) -> Result<(), String> {
     let fits = |wanted: &str, id: &str| {
         id == wanted || id.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('-'))

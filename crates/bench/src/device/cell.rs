@@ -1,15 +1,16 @@
-//! One cell of the study: some threads, one method, one pattern, some time.
+//! One cell of the study: a number of threads, one method and one pattern, for a given time.
 //!
-//! Reading the clock costs as much as copying a small block, and the processor finishes what came
-//! before it first, where it works on several operations at once otherwise. So the time of a cell
-//! is cut into slices. In three of them operations are only counted: rates come from there, with
-//! the slowest and the fastest slice as their spread, and the mean time of an operation, which is
-//! the time of all threads by the number of operations and so fits the rate. In the two between
-//! them each operation is timed, and percentiles come from there, less what reading the clock
-//! takes. They are those of operations that stand alone: where the processor overlaps them the mean
-//! is below the median.
+//! Reading the clock costs as much as copying a small block, and makes the processor finish earlier
+//! operations first, which it would otherwise overlap with later ones. So the time of a cell is
+//! divided into slices. In three of them operations are only counted: the rates come from there,
+//! with the slowest and the fastest slice as their spread, and so does the mean time of an
+//! operation, which is the time of all threads divided by the number of operations and therefore
+//! agrees with the rate. In the two slices between them each operation is timed, and the
+//! percentiles come from there, less the time to read the clock. They describe isolated operations:
+//! where the processor overlaps operations, the mean is below the median.
 //!
-//! A thread that fails still comes to every barrier, so that none waits for it forever.
+//! A thread that fails still arrives at every barrier, so that no other thread waits for it
+//! forever.
 
 use super::pattern::{Generator, Stream};
 use super::target::{Buffer, Target};
@@ -19,49 +20,49 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Slices of a cell: rates, latencies, rates, ...
+/// The number of slices of a cell: rates, latencies, rates, latencies, rates.
 const SLICES: usize = 5;
 
-/// Without a clock between them, at most this many operations.
+/// The maximum number of operations between two readings of the clock.
 const LONGEST_GROUP: u64 = 256;
 
-/// A group of operations grows until it takes this long.
+/// The number of operations between two readings grows until they take this long.
 const GROUP: Duration = Duration::from_micros(20);
 
-/// What a cell is made of.
+/// The parameters of a cell.
 pub(crate) struct Plan<'a> {
     pub(crate) streams: &'a [Stream],
     pub(crate) seconds: f64,
     pub(crate) seed: u64,
-    /// Nanoseconds that reading the clock adds to an operation that is timed.
+    /// Nanoseconds that reading the clock adds to a timed operation.
     pub(crate) clock: u64,
 }
 
-/// What came out of it.
+/// The result of a cell.
 pub(crate) struct Measured {
-    /// Those that were counted and those that were timed.
+    /// Counted and timed operations together.
     pub(crate) operations: u64,
     pub(crate) operations_per_second: f64,
     pub(crate) bytes_per_second: f64,
     /// Bytes per second of the slowest slice.
     pub(crate) low: f64,
-    /// And of the fastest.
+    /// Bytes per second of the fastest slice.
     pub(crate) high: f64,
-    /// Nanoseconds of a thread for an operation that was counted.
+    /// Mean nanoseconds of a counted operation in one thread.
     pub(crate) mean: f64,
-    /// Nanoseconds of operations that were timed.
+    /// The times of the timed operations.
     pub(crate) histogram: Histogram,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Slice {
     counted: u64,
-    /// Per second, as is what follows.
+    /// Operations per second; the next field is in bytes per second.
     operations: f64,
     bytes: f64,
 }
 
-/// Runs a cell, a thread for each target, until its time is over or `stop` is set.
+/// Runs a cell, with a thread for each target, until its time is over or `stop` is set.
 pub(crate) fn run(
     targets: &mut [Target],
     plan: &Plan<'_>,
@@ -109,7 +110,7 @@ fn measured(slices: &[Slice], threads: usize, histogram: Histogram) -> Measured 
     }
 }
 
-/// One thread.
+/// One thread of a cell.
 struct Worker<'a> {
     target: &'a mut Target,
     generator: Generator,
@@ -152,7 +153,7 @@ impl<'a> Worker<'a> {
         failed.map_or(Ok((slices, self.histogram)), Err)
     }
 
-    /// Operations for some time, counted.
+    /// Runs and counts operations for this long.
     fn count(&mut self, time: Duration, stop: &AtomicBool) -> io::Result<Slice> {
         let (mut operations, mut bytes, mut group) = (0, 0, 1);
         let start = Instant::now();
@@ -180,7 +181,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Operations for some time, each of them timed.
+    /// Runs operations for this long and times each of them.
     fn time_each(&mut self, time: Duration, clock: u64, stop: &AtomicBool) -> io::Result<()> {
         let end = Instant::now() + time;
         loop {

@@ -1,8 +1,9 @@
-//! What single steps cost: a fence, a flush, an append to a log.
+//! The costs of single steps: a fence, a flush, an append to a log.
 //!
-//! A log append is the heap's own way to commit: a record of one line, flushed, and one fence for
-//! as many records as share it. The same record by the other methods is next to it. Each figure
-//! is the median of some rounds, with the lowest and the highest.
+//! A log append is the heap's way to commit: a record of one line, flushed, and one fence for all
+//! records of a batch. The same append is measured with three other methods too. Each figure of an
+//! append is the median of several rounds, with the lowest and the highest; the others are medians
+//! alone.
 
 use super::medium::Medium;
 use super::method::Method;
@@ -14,31 +15,31 @@ use pmem::{LINE, Partition};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Records that share a fence.
+/// The numbers of records that share a fence.
 pub(crate) const BATCHES: [u32; 4] = [1, 4, 16, 64];
 
-/// Rounds of each figure.
+/// The number of rounds of each figure.
 const ROUNDS: usize = 7;
 
-/// How long a round is repeated.
+/// The duration of a round.
 const ROUND: Duration = Duration::from_millis(3);
 
-/// How often the clock is read to find out what that takes.
+/// The number of pairs of readings that measure the cost of the clock.
 const CLOCK_READINGS: usize = 10_001;
 
-/// The file: more than most caches hold, so that a log's lines are not found in them.
+/// The size of the file: larger than most caches, so that they do not hold the log's lines.
 const SIZE: u64 = 64 << 20;
 
-/// Lines stored and flushed before a fence, where the cost of one is sought.
+/// The number of lines stored before a fence, to measure the flush of one.
 const LINES: u64 = 64;
 
-/// Returns the costs of steps on a medium; those that were found, if `stop` is set meanwhile.
+/// Returns the costs of steps on a medium, or only those measured so far if `stop` is set.
 pub(crate) fn measure(medium: &Medium, stop: &AtomicBool) -> Result<DeviceCosts, FileError> {
     let mut costs = DeviceCosts { clock_ns: Some(clock()), ..DeviceCosts::default() };
     if let Some(partition) = target::map(medium, Method::Clwb, SIZE)?.into_partitions(1).pop() {
         let mut log = Log::new(partition);
         costs.fence_ns = median(|| per_step(1, || log.partition.fence()));
-        // Alternating, so that what slows one down slows the other.
+        // The two alternate, so that any slowdown affects both.
         costs.flush_ns = median(|| {
             let flushed = per_step(LINES, || log.lines(true));
             let stored = per_step(LINES, || log.lines(false));
@@ -63,8 +64,8 @@ pub(crate) fn measure(medium: &Medium, stop: &AtomicBool) -> Result<DeviceCosts,
     Ok(costs)
 }
 
-/// Returns what reading the clock before and after an operation adds to its time: what it says of
-/// nothing, in nanoseconds.
+/// Returns the nanoseconds that reading the clock before and after an operation adds to its time:
+/// the time measured for no operation.
 fn clock() -> f64 {
     let pair = || {
         let before = Instant::now();
@@ -77,7 +78,7 @@ fn median(mut round: impl FnMut() -> f64) -> f64 {
     Summary::of(&(0..ROUNDS).map(|_| round()).collect::<Vec<_>>()).map_or(0.0, |found| found.median)
 }
 
-/// Nanoseconds of each of `steps` steps that `work` makes, repeated for a while.
+/// Returns the nanoseconds per step if `work` makes `steps` steps, measured over one round.
 fn per_step(steps: u64, mut work: impl FnMut()) -> f64 {
     let (start, mut done) = (Instant::now(), 0u64);
     loop {
@@ -92,7 +93,7 @@ fn per_step(steps: u64, mut work: impl FnMut()) -> f64 {
     }
 }
 
-/// A partition whose lines are written one after the other, and from the start again.
+/// A partition whose lines are written in sequence, starting over at the end.
 struct Log {
     partition: Partition,
     next: u64,
@@ -103,7 +104,7 @@ impl Log {
         Log { partition, next: 0 }
     }
 
-    /// Stores some lines, flushed or not, and a fence.
+    /// Stores lines, flushes them if asked to, and fences.
     fn lines(&mut self, flush: bool) {
         for _ in 0..LINES {
             self.partition.store(self.next, &[7; LINE as usize]);
@@ -116,7 +117,7 @@ impl Log {
     }
 }
 
-/// Returns the cost of a record by one method, this many of them at once.
+/// Returns the cost of a record by one method, when `batch` records are written at once.
 fn append(target: &mut Target, method: Method, batch: u32) -> std::io::Result<AppendCost> {
     let mut at = 0;
     let record = u64::from(batch) * LINE;
@@ -132,7 +133,7 @@ fn append(target: &mut Target, method: Method, batch: u32) -> std::io::Result<Ap
             target.carry_out(op, buffer.as_mut())?;
             at += record;
             done += 1;
-            // The clock is read once in eight operations, so that it does not count for much.
+            // The clock is read once in eight operations, so that its cost matters little.
             if done % 8 == 0 && start.elapsed() >= ROUND {
                 break start.elapsed();
             }

@@ -1,8 +1,8 @@
-//! What is under a directory, as far as durability goes.
+//! The medium of a directory, as far as durability is concerned.
 //!
-//! The kernel is asked, as the server asks it: only persistent memory accepts `MAP_SYNC`.
-//! Everything else is DRAM that emulates it as long as instructions write to it, whatever file
-//! system it is; and a file system that lives in memory keeps nothing at all over a power loss.
+//! The kernel decides, as it does for the server: only persistent memory accepts `MAP_SYNC`. On
+//! every other medium, whatever its file system, methods that write with instructions alone use
+//! DRAM that emulates persistent memory. A file system in memory keeps nothing over a power loss.
 
 use super::method::Method;
 use crate::machine;
@@ -10,22 +10,22 @@ use crate::results::FileError;
 use pmem::{Domain, DomainRequest, MapError, MapOptions, Region};
 use std::path::{Path, PathBuf};
 
-/// The numbers that the kernel gives to file systems without a device.
+/// The kernel's numbers of file systems without a device.
 const TMPFS: i64 = 0x0102_1994;
 const RAMFS: i64 = 0x8584_58f6;
 
-/// A directory, and what its files are made of.
+/// A directory and its medium.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Medium {
     pub(crate) dir: PathBuf,
-    /// The domain of persistent memory; none elsewhere.
+    /// The domain of persistent memory; `None` on other media.
     persistent: Option<Domain>,
-    /// Whether the files live in memory.
+    /// Whether the file system is in memory.
     in_memory: bool,
 }
 
 impl Medium {
-    /// Finds out. Leaves nothing.
+    /// Detects the medium of a directory, with a temporary file.
     pub(crate) fn of(dir: &Path) -> Result<Medium, FileError> {
         let failed = |step| FileError::step(dir, step);
         let metadata = std::fs::metadata(dir).map_err(failed("look at the directory"))?;
@@ -55,28 +55,28 @@ impl Medium {
         }
     }
 
-    /// Returns true if a file here is in memory and nowhere else.
+    /// Returns true if files here exist in memory only.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.in_memory
     }
 
-    /// Returns true if the figures of a method are those of DRAM in the place of persistent memory.
+    /// Returns true if a method measures DRAM instead of persistent memory.
     pub(crate) fn emulates(&self, method: Method) -> bool {
         self.persistent.is_none() && (self.in_memory || method.is_instructions())
     }
 
-    /// Returns true if a method's write is on the medium, for good, when it ends.
+    /// Returns true if a write by this method is durable when it ends.
     pub(crate) fn keeps(&self, method: Method) -> bool {
         let caches_count = self.persistent == Some(Domain::Eadr);
         !self.emulates(method) && (method.waits() || (caches_count && method == Method::Memcpy))
     }
 
-    /// Returns true if every figure is one of DRAM in the place of persistent memory.
+    /// Returns true if every method measures DRAM instead of persistent memory.
     pub(crate) fn is_emulated(&self) -> bool {
         self.persistent.is_none() && self.in_memory
     }
 
-    /// Returns what a write outlives here, in words that are printed next to the figures.
+    /// Returns what a write survives here, in words that are printed next to the figures.
     pub(crate) fn note(&self) -> String {
         let text = match (self.persistent, self.in_memory) {
             (Some(Domain::Eadr), _) => {
@@ -95,7 +95,7 @@ impl Medium {
         text.to_owned()
     }
 
-    /// Returns the file system and what it is on: `ext4 on /dev/vda (virtual disk)`.
+    /// Returns the file system and its device: `ext4 on /dev/vda (virtual disk)`.
     pub(crate) fn name(&self) -> String {
         let place = machine::place("", &self.dir);
         match place.device.starts_with('/') {

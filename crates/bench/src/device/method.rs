@@ -1,19 +1,19 @@
-//! The ways to get bytes to a medium and back.
+//! The ways to write bytes to a medium and to read them.
 
-/// A way to write. How it reads follows: mapped memory is copied, a file is read.
+/// A way to write, which implies a way to read: mapped memory is copied, a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
-    /// Stores into a mapping, and nothing more.
+    /// Stores into a mapping.
     Memcpy,
-    /// Stores into a mapping, a flush of each line, a fence.
+    /// Stores into a mapping, with a flush of each line and a fence.
     Clwb,
-    /// Non-temporal stores into a mapping, a fence.
+    /// Non-temporal stores into a mapping, with a fence.
     Nt,
-    /// Stores into a mapping, and msync of the pages.
+    /// Stores into a mapping, with msync of the pages.
     Msync,
-    /// pwrite and fdatasync; pread.
+    /// pwrite with fdatasync, and pread.
     Fdatasync,
-    /// pwrite and pread past the page cache.
+    /// pwrite and pread that bypass the page cache.
     Direct,
 }
 
@@ -27,7 +27,7 @@ impl Method {
         Method::Direct,
     ];
 
-    /// Returns the name in results.
+    /// Returns the name of the method in results.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Method::Memcpy => "memcpy",
@@ -39,19 +39,19 @@ impl Method {
         }
     }
 
-    /// Returns true if its lines go to the medium by the processor's instructions, through a
-    /// mapping.
+    /// Returns true if it writes to the medium through a mapping, with instructions alone.
     pub(crate) fn is_instructions(self) -> bool {
         matches!(self, Method::Memcpy | Method::Clwb | Method::Nt)
     }
 
-    /// Returns true if a pattern without writes says something new: all mappings are read alike.
+    /// Returns true if patterns without writes are measured for this method: all mappings are read
+    /// in the same way.
     pub(crate) fn has_reads_of_its_own(self) -> bool {
         matches!(self, Method::Memcpy | Method::Fdatasync | Method::Direct)
     }
 
-    /// Returns true if it waits until the medium has the bytes. Without a flush they are in some
-    /// cache: the processor's, or, after a direct write, the device's.
+    /// Returns true if it waits until the bytes are on the medium. Otherwise they are in a cache:
+    /// the processor's or, after a direct write, the device's.
     pub(crate) fn waits(self) -> bool {
         !matches!(self, Method::Memcpy | Method::Direct)
     }

@@ -1,14 +1,14 @@
-//! What a medium can do by itself: the device study of a comparison.
+//! The device study of a comparison: what a medium can do by itself.
 //!
-//! The same questions that fio with its libpmem engine and the studies of NVDIMMs asked: how fast
-//! blocks of some sizes are read and written, at random and in sequence, alone and mixed, by each
-//! way that there is to get bytes to a medium; and what a fence, a flush and an append to a log
-//! cost, of which every commit of the heap is made. A comparison of servers is read with this
-//! next to it: a system cannot be faster than what it is on.
+//! It asks what fio with its libpmem engine and the studies of NVDIMMs asked: how fast blocks of
+//! several sizes are read and written, at random and in sequence, alone and mixed, with each method
+//! to access a medium; and what a fence, a flush and an append to a log cost, the steps of every
+//! commit of the heap. It is the reference for a comparison of servers: a system cannot be faster
+//! than its medium.
 //!
-//! [`study`] measures one medium (`Medium` knows what durability means there) and gives rows of the
-//! results. Instructions and mappings belong to `pmem`; here is no unsafe code, so each thread has
-//! a [`Partition`](pmem::Partition) of its own.
+//! [`study`] measures one medium and returns rows of the results; `Medium` knows what durability
+//! means there. Instructions and mappings belong to `pmem`. There is no unsafe code here, so each
+//! thread has a [`Partition`](pmem::Partition) of its own.
 
 mod cell;
 mod costs;

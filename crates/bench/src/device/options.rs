@@ -5,7 +5,7 @@ use super::pattern::COMPOSITE_READS;
 use crate::results::Pattern;
 use std::path::PathBuf;
 
-/// The places of blocks, and how many of the operations are reads.
+/// The pattern of blocks, and the share of reads among the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) pattern: Pattern,
@@ -22,23 +22,23 @@ const fn sequential(reads_percent: u32) -> Access {
 
 const COMPOSITE: Access = Access { pattern: Pattern::Composite, reads_percent: COMPOSITE_READS };
 
-/// The measurements of one medium, by every method.
+/// The parameters of the study of one medium.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// A directory on it.
+    /// A directory on the medium.
     pub(crate) dir: PathBuf,
-    /// Bytes of the file.
+    /// The size of the file in bytes.
     pub(crate) size: u64,
     pub(crate) blocks: &'static [u64],
     pub(crate) accesses: &'static [Access],
-    /// Numbers of threads.
+    /// The numbers of threads.
     pub(crate) threads: Vec<u32>,
     /// Seconds of each cell.
     pub(crate) seconds: f64,
 }
 
 impl Options {
-    /// Measures everything, with the block sizes of the NVDIMM studies, with one thread and with as
+    /// Returns the full study: the block sizes of the NVDIMM studies, with one thread and with as
     /// many as there are cores.
     pub(crate) fn new(dir: PathBuf) -> Options {
         const ALL: [Access; 9] = [
@@ -57,7 +57,7 @@ impl Options {
         threads.dedup();
         Options {
             dir,
-            // A part for each thread, with space for the largest blocks.
+            // Each thread's part has space for the largest blocks.
             size: (256 << 20).max(u64::from(cores) << 20),
             blocks: &[512, 4 << 10, 8 << 10, 512 << 10],
             accesses: &ALL,
@@ -66,8 +66,8 @@ impl Options {
         }
     }
 
-    /// Returns a look: one thread, the two ends of the block sizes that stores use, reads and
-    /// writes apart.
+    /// Returns a short study: one thread, three block sizes, reads and writes apart, and the
+    /// composite.
     pub(crate) fn quick(dir: PathBuf) -> Options {
         const FEW: [Access; 4] = [random(100), random(0), sequential(0), COMPOSITE];
         Options {
@@ -80,7 +80,7 @@ impl Options {
         }
     }
 
-    /// Returns the cells of a method: its file is made once for all of them.
+    /// Returns the cells of a method, which share one file.
     pub(crate) fn cells_of(&self, method: Method) -> Vec<Cell> {
         let mut cells = Vec::new();
         for &threads in &self.threads {
@@ -96,12 +96,12 @@ impl Options {
     }
 }
 
-/// A combination.
+/// A combination of threads, access and block size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub(crate) threads: u32,
     pub(crate) access: Access,
-    /// 0 for the composite.
+    /// The block size; 0 for the composite.
     pub(crate) block: u64,
 }
 

@@ -1,9 +1,9 @@
-//! Which block comes next, and whether it is read or written.
+//! The choice of the next block, and of reading or writing it.
 //!
-//! A pattern is a handful of streams, each with its share of the operations: one for pure reads or
-//! writes, two for a mix, six for the composite, which the NVDIMM studies took from the traffic of
-//! a real store. A sequential stream walks through the file and starts again at its end; a random
-//! one may take any block of its size.
+//! A pattern consists of a few streams, each with its share of the operations: one for pure reads
+//! or writes, two for a mix, six for the composite, which the NVDIMM studies derived from the
+//! traffic of a real store. A sequential stream walks through the file and starts over at its end;
+//! a random one picks any block of its size.
 
 use crate::results::Pattern;
 use fastrand::Rng;
@@ -11,7 +11,7 @@ use fastrand::Rng;
 /// One of the streams of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Stream {
-    /// Operations of it among a thousand.
+    /// The share of this stream in a thousand operations.
     pub(crate) per_mille: u32,
     pub(crate) random: bool,
     pub(crate) write: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Stream {
 /// The share of reads in the composite, in percent.
 pub(crate) const COMPOSITE_READS: u32 = 67;
 
-/// Reads and writes of 0.5 to 64 KiB as a store makes them.
+/// Reads and writes of 0.5 to 64 KiB, as a store issues them.
 const COMPOSITE: [Stream; 6] = [
     Stream { per_mille: 305, random: true, write: false, block: 64 << 10 },
     Stream { per_mille: 289, random: false, write: true, block: 512 },
@@ -31,8 +31,8 @@ const COMPOSITE: [Stream; 6] = [
     Stream { per_mille: 44, random: true, write: true, block: 8 << 10 },
 ];
 
-/// Returns the streams of a pattern; the share of reads and the block mean nothing to the
-/// composite, which has its own.
+/// Returns the streams of a pattern. The composite ignores the share of reads and the block size,
+/// since it has its own.
 pub(crate) fn streams(pattern: Pattern, reads_percent: u32, block: u64) -> Vec<Stream> {
     let random = match pattern {
         Pattern::Composite => return COMPOSITE.to_vec(),
@@ -55,24 +55,25 @@ pub(crate) struct Operation {
     pub(crate) len: usize,
 }
 
-/// Makes operations: the same ones for the same seed.
+/// Generates operations, always the same ones for the same seed.
 pub(crate) struct Generator {
     rng: Rng,
-    /// Each stream, and where it is: for a random one its number of blocks, for a sequential
-    /// one the next offset.
+    /// Each stream with its number of blocks if it is random, with its next offset if it is
+    /// sequential.
     streams: Vec<(Stream, u64)>,
     file: u64,
 }
 
 impl Generator {
-    /// Operations inside of a file of this many bytes, at least as many as the largest block.
+    /// Returns a generator of operations within a file of `file` bytes, which must hold the largest
+    /// block.
     pub(crate) fn new(streams: &[Stream], file: u64, seed: u64) -> Generator {
         let mut rng = Rng::with_seed(seed);
         let mut placed = Vec::with_capacity(streams.len());
         for stream in streams {
             let blocks = (file / stream.block).max(1);
-            // Sequential streams begin anywhere, so that threads and streams do not walk side by
-            // side.
+            // Sequential streams start at random positions, so that threads and streams do not move
+            // in step.
             let place = if stream.random { blocks } else { rng.u64(0..blocks) * stream.block };
             placed.push((*stream, place));
         }

@@ -1,8 +1,8 @@
-//! The study of one medium: the grid of methods, patterns, blocks and threads, and the costs of
-//! single steps.
+//! The study of one medium: the grid of methods, patterns, block sizes and threads, and the costs
+//! of single steps.
 //!
-//! A method that is not possible leaves rows that say why. Whoever stops the study gets what there
-//! is.
+//! An unsupported method is recorded in rows that say why. A study that is stopped returns the rows
+//! measured so far.
 
 use super::cell::{self, Measured, Plan};
 use super::costs;
@@ -16,11 +16,11 @@ use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Measures a medium. When `stop` is set, what has been measured is given back soon.
+/// Measures a medium. When `stop` is set, it soon returns what has been measured.
 ///
 /// # Errors
-/// The directory is none, has no space, or the medium failed. A method that is not possible is not
-/// an error but a row.
+/// The directory is not one or has too little space, or the medium fails. An unsupported method is
+/// not an error but a row.
 pub(crate) fn study(options: &Options, stop: &AtomicBool) -> Result<DeviceStudy, FileError> {
     let medium = Medium::of(&options.dir)?;
     let mut study = DeviceStudy {
@@ -64,12 +64,12 @@ pub(crate) fn study(options: &Options, stop: &AtomicBool) -> Result<DeviceStudy,
     Ok(study)
 }
 
-/// How each cell is timed.
+/// The timing of each cell.
 #[derive(Clone, Copy)]
 struct Timing {
-    /// Seconds of a cell.
+    /// The duration of a cell in seconds.
     seconds: f64,
-    /// Nanoseconds of reading the clock.
+    /// The cost of reading the clock in nanoseconds.
     clock: u64,
 }
 
@@ -95,7 +95,7 @@ fn measure(
     }
 }
 
-/// Returns true if a device says that it does not take such a block.
+/// Returns true if a device refuses a block of this size.
 fn is_refusal(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::INVAL.raw_os_error())
 }

@@ -1,9 +1,9 @@
-//! A file on the medium, as one method sees it: one part of it for each thread.
+//! A file on the medium, as one method sees it: a part of it for each thread.
 //!
-//! The file loses its name as soon as it is open, so that whatever ends the program, kill -9 too,
-//! leaves nothing. It is written from end to end before anything is measured: a block that was
-//! never written has no place on a disk, and reading it would measure the file system's knowledge
-//! of that.
+//! The file's name is removed as soon as the file is open, so that nothing is left whatever ends
+//! the program, even kill -9. The whole file is allocated before anything is measured, and written
+//! unless it is mapped: a block that was never written may have no place on a disk, and reading it
+//! would measure the file system's metadata instead.
 
 use super::medium::Medium;
 use super::method::Method;
@@ -17,10 +17,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// What direct access wants of addresses, offsets and lengths on any device.
+/// An alignment of addresses, offsets and lengths that suffices for direct access on any device.
 pub(crate) const ALIGNMENT: usize = 4096;
 
-/// Bytes written at once when a file is filled.
+/// The bytes per write when a file is filled.
 const CHUNK: usize = 1 << 20;
 
 /// One thread's part of a file.
@@ -32,9 +32,9 @@ pub(crate) enum Target {
 /// Why there is no target.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The method is not possible on this medium, for this reason.
+    /// The medium does not support the method, for this reason.
     NotHere(String),
-    /// Nothing is possible any more.
+    /// The study failed.
     Failed(FileError),
 }
 
@@ -44,7 +44,7 @@ impl From<FileError> for Refusal {
     }
 }
 
-/// Returns a new file of `size` bytes, cut into a part for each thread.
+/// Returns a new file of `size` bytes, divided into a part for each thread.
 pub(crate) fn open(
     medium: &Medium,
     method: Method,
@@ -79,7 +79,7 @@ fn free(medium: &Medium) -> Result<u64, FileError> {
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Returns a region over a file that has no name any more.
+/// Returns a region over a file whose name has been removed.
 pub(crate) fn map(medium: &Medium, method: Method, size: u64) -> Result<Region, FileError> {
     let domain = match method {
         Method::Msync => DomainRequest::Msync,
@@ -94,7 +94,7 @@ pub(crate) fn map(medium: &Medium, method: Method, size: u64) -> Result<Region, 
     Ok(region)
 }
 
-/// Returns a file that has no name, filled.
+/// Returns a filled file without a name.
 fn create(medium: &Medium, method: Method, size: u64) -> Result<File, Refusal> {
     if method == Method::Direct && medium.is_in_memory() {
         let reason = "the file system is in memory: there is no cache to go past";
@@ -118,7 +118,7 @@ fn create(medium: &Medium, method: Method, size: u64) -> Result<File, Refusal> {
 }
 
 impl Target {
-    /// Bytes of the part.
+    /// Returns the length of the part in bytes.
     pub(crate) fn len(&self) -> u64 {
         match self {
             Target::Mapped { partition, .. } => partition.len(),
@@ -126,8 +126,8 @@ impl Target {
         }
     }
 
-    /// Carries an operation out, with the first bytes of a buffer. A write is where the method
-    /// brings it when this returns.
+    /// Carries out an operation with the first bytes of a buffer. When it returns, a write has got
+    /// as far as the method takes it.
     #[inline]
     pub(crate) fn carry_out(&mut self, op: Operation, buffer: &mut [u8]) -> io::Result<()> {
         let bytes = &mut buffer[..op.len];
@@ -166,7 +166,7 @@ fn store(partition: &mut Partition, method: Method, offset: u64, bytes: &[u8]) -
     if partition.failed() { Err(io::Error::other("a fence failed")) } else { Ok(()) }
 }
 
-/// A buffer that direct access takes.
+/// A buffer that is aligned for direct access.
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
     from: usize,

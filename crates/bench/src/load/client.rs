@@ -1,9 +1,8 @@
-//! One connection at work: it keeps the pipeline full, and counts what comes back.
+//! One connection: it keeps its pipeline full and counts the replies.
 //!
-//! A turn writes what is to be written, reads what is there, and takes the replies in it apart;
-//! then requests follow for the replies that came. So a pipeline costs one read and one write for
-//! all replies that arrive together, and the clock is read twice. All connections of a thread read
-//! into one buffer.
+//! A turn writes the pending output, reads once, and parses the replies; then new requests refill
+//! the pipeline. So all replies that arrive together cost one read, one write and two readings of
+//! the clock. All connections of a thread read into one buffer.
 
 use super::Error;
 use super::outcome::{Class, count_error};
@@ -21,17 +20,17 @@ use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Bytes that are read at once.
+/// The size of the read buffer in bytes.
 const READ: usize = 64 << 10;
 
-/// What the connections of a thread have in common.
+/// The state that the connections of a thread share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) target: Target,
     pub(crate) record: RefCell<Record>,
     pub(crate) buffer: RefCell<Vec<u8>>,
     pub(crate) pipeline: usize,
-    /// No request is sent from then on.
+    /// No request is sent after this time.
     pub(crate) deadline: Option<Instant>,
     pub(crate) stop: Cell<bool>,
 }
@@ -41,11 +40,11 @@ pub(crate) struct Shared {
 pub(crate) struct Record {
     pub(crate) classes: Vec<Class>,
     pub(crate) errors: BTreeMap<String, u64>,
-    /// Requests on their way, of each connection.
+    /// The outstanding requests of each connection.
     pub(crate) pending: Vec<VecDeque<Pending>>,
-    /// Requests that were due when the run ended.
+    /// Requests that were due but not sent when the run ended.
     pub(crate) unsent: u64,
-    /// When the last reply came.
+    /// When the last reply arrived.
     pub(crate) last: Instant,
 }
 
@@ -54,31 +53,31 @@ impl Shared {
         RefCell::new(vec![0; READ])
     }
 
-    /// Returns true if requests are on their way.
+    /// Returns true if requests are outstanding.
     pub(crate) fn is_pending(&self) -> bool {
         self.record.borrow().pending.iter().any(|pending| !pending.is_empty())
     }
 }
 
-/// A request on its way.
+/// An outstanding request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     sent: Sent,
     bytes: u64,
-    /// When it was sent, or due.
+    /// When it was sent or, at a limited rate, due.
     pub(crate) since: Instant,
 }
 
-/// A connection at work.
+/// A connection that sends requests and counts replies.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) shared: Rc<Shared>,
     pub(crate) stream: TcpStream,
     pub(crate) source: Source,
     pub(crate) schedule: Option<(Schedule, Timer)>,
-    /// Its number in its thread.
+    /// The number of this connection within its thread.
     pub(crate) number: usize,
-    /// Requests that are still to be sent.
+    /// The number of requests left to send; `None` without a limit.
     pub(crate) left: Option<u64>,
     pub(crate) state: State,
 }
@@ -86,9 +85,9 @@ pub(crate) struct Client {
 /// The state of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Requests on their way.
+    /// The number of outstanding requests.
     pending: usize,
-    /// Keys to write, since their values have come.
+    /// Keys to write now that their values have been read.
     to_write: VecDeque<(u64, Pending)>,
     out: Vec<u8>,
     written: usize,
@@ -97,7 +96,7 @@ pub(crate) struct State {
 }
 
 impl Client {
-    /// Sends and counts until there is no more to do.
+    /// Sends requests and counts replies until the run has ended and no request is outstanding.
     pub(crate) async fn run(mut self) -> Result<(), Error> {
         loop {
             let now = Instant::now();
@@ -121,13 +120,13 @@ impl Client {
             && self.left != Some(0)
         {
             let until = self.shared.deadline.map_or(now, |deadline| deadline.min(now));
-            // The one that is due at the very end is nobody's.
+            // The request that is due just as the run ends is not counted.
             let unsent = schedule.overdue(until).saturating_sub(1);
             self.shared.record.borrow_mut().unsent += unsent;
         }
     }
 
-    /// Writes requests until the pipeline is full, or none is due.
+    /// Appends requests to the output until the pipeline is full or no request is due.
     fn fill(&mut self, now: Instant) {
         while self.state.pending < self.shared.pipeline {
             let before = self.state.out.len();
@@ -163,11 +162,11 @@ impl Client {
         self.shared.record.borrow_mut().pending[self.number].push_back(pending);
     }
 
-    /// Polls until something has happened: a reply, or the time for a request.
+    /// Polls until a reply arrives or a request is due.
     fn turn(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.write(context);
         match self.read(context) {
-            // At the end nothing is due any more, and replies alone are waited for.
+            // Once the run has ended, only replies are awaited.
             Ok(false)
                 if self.state.pending < self.shared.pipeline && !self.has_ended(Instant::now()) =>
             {
@@ -187,8 +186,8 @@ impl Client {
             let rest = &state.out[state.written..];
             match Pin::new(&mut self.stream).poll_write(context, rest) {
                 Poll::Ready(Ok(count)) if count > 0 => state.written += count,
-                // What the server said before it went away is read first; reading then ends the
-                // run.
+                // The server may have sent a reason before it closed the connection: it is read
+                // first, and then the failing read ends the run.
                 Poll::Ready(_) | Poll::Pending => return,
             }
         }
@@ -196,7 +195,8 @@ impl Client {
         state.written = 0;
     }
 
-    /// Reads once, and counts the replies that are there now.
+    /// Reads once and counts the replies that are complete. Returns false if there was nothing to
+    /// read.
     fn read(&mut self, context: &mut Context<'_>) -> Result<bool, Error> {
         let shared = Rc::clone(&self.shared);
         let mut buffer = shared.buffer.borrow_mut();
@@ -209,8 +209,8 @@ impl Client {
         }
     }
 
-    /// Returns why the connection ended, with the last error that came over it: a server says there
-    /// why it closes one.
+    /// Returns why the connection ended, with the last error reply: a server sends one before it
+    /// closes a connection.
     fn gone(&self, error: Option<&io::Error>) -> Error {
         let why = error.map_or("the server closed the connection".into(), ToString::to_string);
         let said = self.state.last_error.as_ref();
@@ -254,8 +254,8 @@ impl Client {
     }
 }
 
-/// Returns how many of the keys that were asked for were not there. One key is missing where all
-/// that came is nothing.
+/// Returns how many of the requested keys were missing. If one key was requested, it is missing if
+/// the reply has no value other than nulls.
 fn misses(keys: u64, reply: &Reply) -> u64 {
     if keys == 1 { u64::from(reply.nulls >= reply.values) } else { reply.nulls.min(keys) }
 }

@@ -1,42 +1,43 @@
-//! CPU time of this thread.
+//! The CPU time of the calling thread.
 
 use std::fs;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// What a thread has used up, and what kept it from using more.
+/// The CPU time that a thread used, and the time that it waited for a CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spent {
     /// CPU time.
     pub(crate) cpu: Duration,
-    /// Time in which the thread could have run and no CPU was free.
+    /// Time in which the thread was runnable but had no CPU.
     waited: Duration,
 }
 
 impl Spent {
-    /// Returns the CPU time of the calling thread since it began.
+    /// Returns the CPU time and the waiting time of the calling thread since it started.
     pub(crate) fn now() -> Spent {
         let cpu = clock_gettime(ClockId::ThreadCPUTime);
         let cpu = Duration::new(cpu.tv_sec.unsigned_abs(), cpu.tv_nsec as u32);
         Spent { cpu, waited: waited().unwrap_or_default() }
     }
 
-    /// Returns what was used up since then.
+    /// Returns the difference from an earlier reading.
     pub(crate) fn since(self, earlier: Spent) -> Spent {
         let waited = self.waited.saturating_sub(earlier.waited);
         Spent { cpu: self.cpu.saturating_sub(earlier.cpu), waited }
     }
 
-    /// Returns the part of the time in which the thread could have run that it did run.
+    /// Returns the share of the elapsed time that the thread ran, leaving out the time that it
+    /// waited for a CPU.
     pub(crate) fn busy(self, elapsed: Duration) -> f64 {
         let could = elapsed.saturating_sub(self.waited).max(self.cpu).as_secs_f64();
         if could > 0.0 { self.cpu.as_secs_f64() / could } else { 0.0 }
     }
 }
 
-/// Returns the second number of the thread's `schedstat`, in nanoseconds. A kernel without it has
-/// none.
+/// Returns the second number of the thread's `schedstat`, in nanoseconds; `None` if the kernel does
+/// not have it.
 fn waited() -> Option<Duration> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
@@ -58,13 +59,13 @@ mod tests {
             let began = Instant::now();
             while began.elapsed() < time {}
         };
-        // Time that a hypervisor takes away is in neither number: one measurement of a few is free
-        // of it.
+        // Neither number contains the time that a hypervisor takes away, so several measurements
+        // are made and one of them has to pass.
         assert!((0..20).any(|_| measure(compute) > 0.8), "never busy");
         assert!((0..20).any(|_| measure(std::thread::sleep) < 0.2), "always busy");
     }
 
-    /// Two of four seconds on the CPU, two in the queue for one: it had nothing to spare.
+    /// With two of four seconds on the CPU and two in its queue, the thread was never idle.
     #[test]
     fn waiting_for_a_cpu_is_not_idleness() {
         let spent = Spent { cpu: Duration::from_secs(2), waited: Duration::from_secs(2) };

@@ -1,9 +1,8 @@
-//! Which key comes next.
+//! The choice of the next key.
 //!
-//! Keys are numbers after a prefix. Each kind of request has a choice of its own, so that a
-//! sequence of SETs is not moved on by GETs. YCSB's choices count keys from the lowest number;
-//! those that insert share one counter between all connections, since the keys of all of them grow
-//! together.
+//! A key is a prefix and a number. Each kind of request has its own [`Keys`], so that GETs do not
+//! advance the sequence of SETs. The choices of YCSB count keys from the lowest number; those that
+//! insert share one counter among all connections, since all connections add to the same keys.
 
 use rand::RngExt;
 use rand::rngs::SmallRng;
@@ -19,13 +18,13 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// Returns how many keys there are.
+    /// Returns the number of keys.
     pub(crate) fn len(self) -> u64 {
         (self.high - self.low).saturating_add(1)
     }
 
-    /// Returns the part of one of this many connections, of which there are no more than keys. The
-    /// parts are of one size, give or take a key; together they are the range.
+    /// Returns the part of one of `of` connections, which must not be more than the keys. The parts
+    /// cover the range, and their sizes differ by at most one key.
     pub(crate) fn part(self, connection: u64, of: u64) -> Range {
         let at = |connection: u64| {
             let keys = u128::from(self.len()) * u128::from(connection) / u128::from(of);
@@ -38,19 +37,19 @@ impl Range {
 /// A choice of keys.
 #[derive(Clone, Debug)]
 pub(crate) enum Keys {
-    /// Each as likely as any other.
+    /// Uniformly distributed.
     Random(Range),
-    /// One after the other, from the lowest again after the highest.
+    /// Consecutive keys, starting over at the lowest after the highest.
     Sequence { range: Range, next: u64 },
-    /// Zipf's law, the frequent keys scattered over the range.
+    /// Zipf distribution, with the frequent keys scattered over the range.
     Scrambled { range: Range, ranks: Zipf<f64> },
-    /// Zipf's law, the key that was inserted last most often.
+    /// Zipf distribution, in which the key inserted last is the most frequent.
     Latest { range: Range, ranks: Zipf<f64>, inserted: Arc<AtomicU64> },
-    /// A key that was not there yet.
+    /// A new key each time.
     Insert { inserted: Arc<AtomicU64> },
 }
 
-/// Computes FNV-1a over the eight bytes of a number, as YCSB scatters its keys.
+/// Returns the FNV-1a hash of the eight bytes of a number; YCSB scatters its keys in this way.
 fn scatter(number: u64) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     number.to_le_bytes().into_iter().fold(0xcbf2_9ce4_8422_2325, mix)
@@ -78,7 +77,7 @@ impl Keys {
     }
 }
 
-/// Returns a rank from 0.
+/// Returns a random rank, counted from 0.
 fn rank(ranks: &Zipf<f64>, random: &mut SmallRng) -> u64 {
     ranks.sample(random) as u64 - 1
 }
@@ -91,7 +90,7 @@ mod tests {
     const SAMPLES: usize = 200_000;
     const RANGE: Range = Range { low: 100, high: 1099 };
 
-    /// Returns how often each key of the range came, and nothing outside of it.
+    /// Returns how often each key of the range was drawn. Panics if a key is outside of the range.
     fn counts(mut keys: Keys) -> Vec<usize> {
         let mut random = SmallRng::seed_from_u64(7);
         let mut counts = vec![0; RANGE.len() as usize];
@@ -101,7 +100,7 @@ mod tests {
         counts
     }
 
-    /// A thousandth of all samples for each, with five standard deviations of play.
+    /// Each key gets a thousandth of all samples, within five standard deviations.
     #[test]
     fn random_keys_are_equally_likely() {
         let expected = SAMPLES as f64 / 1000.0;
@@ -111,7 +110,8 @@ mod tests {
         }
     }
 
-    /// P(rank k) = 1 / (k^s H), H the sum of all k^-s; several ranks may meet on one key.
+    /// P(rank k) = 1 / (k^s H), where H is the sum of all k^-s. Several ranks may fall on the same
+    /// key.
     #[test]
     fn a_scrambled_zipf_follows_its_law_with_its_frequent_keys_apart() {
         let ranks = Zipf::new(1000.0, 0.99).expect("a distribution");

@@ -1,5 +1,5 @@
-//! Load: requests to a running server, and what became of them, with memtier_benchmark's options
-//! and meaning.
+//! Load: sends requests to a running server and measures the replies. Its options and their meaning
+//! are memtier_benchmark's.
 //!
 //! ```text
 //! Options -> Workload -> Source (one per connection) -> requests
@@ -7,8 +7,8 @@
 //!                                                                  -> Outcome
 //! ```
 //!
-//! Each thread has a runtime and its connections, and shares nothing with other threads while it
-//! works. All connections are made before the clock starts.
+//! Each thread has its own runtime and connections, and shares nothing with other threads while it
+//! works. All connections are open before the clock starts.
 
 mod client;
 mod clock;
@@ -38,36 +38,37 @@ use tokio::sync::{mpsc, oneshot};
 use worker::{Part, Run};
 use workload::Workload;
 
-/// From this part of its CPU time on, a generator says more about itself than about the server.
+/// A generator that uses more than this share of its CPU time limits the rate itself, so the
+/// figures say little about the server.
 const SATURATED: f64 = 0.9;
 
-/// How long outstanding replies may take where somebody waits for the end.
+/// How long to wait for outstanding replies after a cancellation.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// Why nothing, or not all, could be measured.
+/// Why nothing, or not everything, could be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The options cannot be followed.
+    /// The options ask for something impossible.
     #[error("{0}")]
     Options(String),
     /// The server cannot be reached.
     #[error("{server}: {source}{}", hint(.source))]
     Connect {
-        /// Its address.
+        /// The server's address.
         server: String,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Something failed on the way.
+    /// Something failed during the run.
     #[error("{0}")]
     Failed(String),
-    /// It was told to end before it began.
+    /// The run was cancelled before it began.
     #[error("cancelled before the first request")]
     Cancelled,
 }
 
-/// Returns what to do about a connection that cannot be made.
+/// Returns a hint on a connection that cannot be opened.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => " (is the server running, and is it this port?)",
@@ -75,17 +76,17 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// Sends what the options ask for, and says what was measured: also when the run was cancelled or
-/// broke off ([`Outcome::ended`]). The options for output are the business of whoever calls.
+/// Sends the requests that the options describe and returns what was measured, also if the run was
+/// cancelled or broke off ([`Outcome::ended`]). The caller deals with the options for output.
 ///
 /// # Errors
-/// Where nothing was measured: the options do not fit together, or not all connections could be
-/// made.
+/// If nothing was measured: the options contradict each other, or not all connections could be
+/// opened.
 pub fn run(options: &Options, cancel: &AtomicBool) -> Result<Outcome, Error> {
     run_with_grace(options, cancel, GRACE)
 }
 
-/// Does the same, and waits this long for outstanding replies when the run is cancelled.
+/// Does the same, but waits `grace` for outstanding replies after a cancellation.
 pub(crate) fn run_with_grace(
     options: &Options,
     cancel: &AtomicBool,
@@ -111,7 +112,7 @@ pub(crate) fn run_with_grace(
     })
 }
 
-/// Waits until all threads have their connections, and gives the sign to begin.
+/// Waits until all threads have opened their connections, then signals them to start.
 fn begin(
     readiness: &mut mpsc::UnboundedReceiver<Result<(), Error>>,
     starts: Vec<oneshot::Sender<Instant>>,
@@ -121,21 +122,21 @@ fn begin(
         let ready = readiness.blocking_recv();
         let ready = ready.unwrap_or_else(|| Err(Error::Failed("a thread has ended".into())));
         if let Err(error) = ready {
-            // The others find out at their next connection, or when their sign to begin does not
-            // come.
+            // The other threads notice at their next connection, or when the signal to start does
+            // not arrive.
             run.failed.store(true, Ordering::Relaxed);
             return Err(error);
         }
     }
     let began = Instant::now() + Duration::from_millis(2);
     for start in starts {
-        // A thread that is gone by now is noticed when it is joined.
+        // A thread that has ended by now is noticed when it is joined.
         let _ = start.send(began);
     }
     Ok(())
 }
 
-/// Puts together what the threads have measured.
+/// Combines the measurements of all threads.
 fn whole(parts: Vec<Option<Part>>, workload: &Workload, cancel: &AtomicBool) -> Outcome {
     let classes = workload.classes.iter().map(|class| Class::new(&class.name, class.kind));
     let mut outcome = Outcome { classes: classes.collect(), ..Outcome::default() };

@@ -1,8 +1,8 @@
-//! Requests to send, to which server and for how long: some of memtier_benchmark's options, with
-//! its names, meanings and defaults.
+//! The options of a load: the server, the requests and the duration. They are a subset of
+//! memtier_benchmark's options, with its names, meanings and defaults.
 //!
-//! A program fills the same fields: `Options { clients: 10, ..Options::default() }`. What does not
-//! fit together is refused when the run begins, with a sentence that names the option.
+//! A program fills the same fields: `Options { clients: 10, ..Options::default() }`. Contradictory
+//! options are refused when the run begins, with a sentence that names the option.
 
 use super::Error;
 use super::workload::Ycsb;
@@ -11,7 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Send requests to a server and say what it did with them: memtier_benchmark's options and
+/// Send requests to a server and report on its replies, with memtier_benchmark's options and their
 /// meaning.
 #[derive(Clone, Debug, Args)]
 #[command(
@@ -41,7 +41,7 @@ pub struct Options {
     /// Connections of each thread
     #[arg(short, long, default_value_t = 50, value_parser = above_zero, help_heading = "Load")]
     pub clients: usize,
-    /// Requests of a connection that may be on their way at once
+    /// Requests that a connection may have outstanding at once
     #[arg(long, value_name = "REQUESTS", default_value_t = 1, value_parser = above_zero)]
     #[arg(help_heading = "Load")]
     pub pipeline: usize,
@@ -56,11 +56,11 @@ pub struct Options {
     #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u64).range(1..))]
     #[arg(help_heading = "Load")]
     pub rate_limiting: Option<u64>,
-    /// Draw other keys and values for each connection: without this all draw the same
+    /// Draw different keys and values for each connection; without this, all draw the same
     #[arg(long, help_heading = "Load")]
     pub distinct_client_seed: bool,
 
-    /// SETs to GETs
+    /// Ratio of SETs to GETs
     #[arg(long, value_name = "SET:GET", default_value = "1:10", help_heading = "Requests")]
     pub ratio: Ratio,
     /// A command to send in place of SET and GET, in turn with each further one. __key__ is
@@ -74,14 +74,14 @@ pub struct Options {
     #[arg(conflicts_with_all = ["ratio", "key_pattern", "commands"])]
     pub ycsb: Option<Ycsb>,
 
-    /// Bytes of a value, or LOW-HIGH to draw their number
+    /// Bytes of a value, or LOW-HIGH for a random size
     #[arg(short, long, value_name = "BYTES", default_value = "32", help_heading = "Values")]
     pub data_size: Size,
     /// Random bytes in place of `x`
     #[arg(short = 'R', long, help_heading = "Values")]
     pub random_data: bool,
 
-    /// What a key begins with
+    /// Prefix of each key
     #[arg(long, value_name = "TEXT", default_value = "memtier-", help_heading = "Keys")]
     pub key_prefix: String,
     /// The lowest number of a key
@@ -91,8 +91,8 @@ pub struct Options {
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000_000, help_heading = "Keys")]
     #[arg(value_parser = clap::value_parser!(u64).range(..1 << 53))]
     pub key_maximum: u64,
-    /// How keys are chosen for SET and GET: R:R at random, P:P in sequence, each connection in a
-    /// part of its own
+    /// How keys are chosen for SET and GET: R:R at random, P:P in sequence, with a part of the keys
+    /// for each connection
     #[arg(long, value_name = "SET:GET", default_value = "R:R", help_heading = "Keys")]
     pub key_pattern: Pattern,
 
@@ -106,7 +106,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Returns what an empty command line means.
+    /// Returns the options of an empty command line.
     fn default() -> Options {
         #[derive(Parser)]
         struct Alone {
@@ -118,12 +118,12 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns how many connections there are, of all threads.
+    /// Returns the number of connections of all threads.
     pub(crate) fn connections(&self) -> u64 {
         self.threads as u64 * self.clients as u64
     }
 
-    /// Refuses keys that cannot be chosen, and sees to it that the connections may be opened.
+    /// Refuses ranges of keys that cannot be used, and raises the limit of open files if necessary.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.key_minimum > self.key_maximum {
             return Err(Error::Options("--key-minimum must not be above --key-maximum".into()));
@@ -139,12 +139,13 @@ impl Options {
         self.allow_connections()
     }
 
-    /// Raises the limit of open files as far as it must be and may be.
+    /// Raises the limit of open files to what the connections need. Fails if the hard limit is
+    /// lower.
     fn allow_connections(&self) -> Result<(), Error> {
-        /// Files that are open anyway, and those of each thread.
+        /// Files that the process, and each thread, opens in addition to the connections.
         const OTHERS: u64 = 32;
         let (threads, clients) = (self.threads as u64, self.clients as u64);
-        // A timer for each connection where requests have their times.
+        // At a limited rate, each connection has a timer too.
         let each = if self.rate_limiting.is_some() { 2 } else { 1 };
         let needed = threads.saturating_mul(clients.saturating_mul(each) + OTHERS) + OTHERS;
         let limit = getrlimit(Resource::Nofile);
@@ -184,7 +185,7 @@ fn percentile(text: &str) -> Result<f64, String> {
     }
 }
 
-/// How many SETs for how many GETs, as `1:10`.
+/// The ratio of SETs to GETs, such as `1:10`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratio(pub u64, pub u64);
 
@@ -201,17 +202,17 @@ impl FromStr for Ratio {
     }
 }
 
-/// How many bytes a value has: from a lowest to a highest number, both included.
+/// The size of a value in bytes: a range that includes both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// The lowest.
+    /// The smallest size.
     pub low: usize,
-    /// The highest.
+    /// The largest size.
     pub high: usize,
 }
 
 impl Size {
-    /// Returns a size that all values have.
+    /// Returns a fixed size for all values.
     pub fn fixed(bytes: usize) -> Size {
         Size { low: bytes, high: bytes }
     }
@@ -221,7 +222,7 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Size, String> {
-        /// Redis's limit for a string.
+        /// The maximum length of a string in Redis.
         const LONGEST: usize = 512 << 20;
         let (low, high) = text.split_once('-').unwrap_or((text, text));
         match (low.parse(), high.parse()) {
@@ -236,9 +237,9 @@ impl FromStr for Size {
 /// How the next key is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// Each key as likely as any other.
+    /// Uniformly at random.
     Random,
-    /// One after the other: every connection goes through a part of the range of its own.
+    /// In sequence: every connection goes through its own part of the range.
     Parallel,
 }
 
@@ -259,8 +260,8 @@ impl FromStr for Pattern {
 pub enum Requests {
     /// This many.
     Each(u64),
-    /// As many as there are keys; with the pattern `P:P`, as many as there are in the connection's
-    /// part.
+    /// As many as there are keys or, with the pattern `P:P`, as many as there are keys in the
+    /// connection's part.
     AllKeys,
 }
 

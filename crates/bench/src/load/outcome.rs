@@ -1,7 +1,7 @@
-//! What a run measured.
+//! The measurements of a run.
 //!
-//! A request counts as an operation when its reply came and was no error. Errors are counted by
-//! their text and appear nowhere else, neither in rates nor in latencies.
+//! A request counts as an operation if its reply arrived and was not an error. Errors are counted
+//! by their text, and are part of neither rates nor latencies.
 
 use crate::histogram::Histogram;
 use crate::results::Latency;
@@ -9,37 +9,37 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Different error texts that are kept: a server that puts a number into each must not fill the
-/// memory.
+/// The maximum number of error texts that are counted separately: a server that puts a number into
+/// each must not exhaust the memory.
 const DIFFERENT_ERRORS: usize = 64;
 
 /// The name under which further error texts are counted.
 const OTHER_ERRORS: &str = "(other errors)";
 
-/// Everything that one run measured, also one that broke off.
+/// Everything that one run measured, even if it broke off.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
-    /// Seconds from the first request to the last reply, or to the end of the time that was asked
-    /// for.
+    /// Seconds from the first request to the last reply, or to the end of the requested time if
+    /// that is later.
     pub seconds: f64,
-    /// How it ended.
+    /// How the run ended.
     pub ended: Ended,
     /// All classes together.
     pub totals: Class,
-    /// Each kind of request: `SET`, `GET`, or the names of commands.
+    /// The classes of requests: `SET` and `GET`, or the names of the commands.
     pub classes: Vec<Class>,
     /// Replies that were errors, by their text.
     pub errors: BTreeMap<String, u64>,
-    /// How long requests had waited that had no reply when the run ended.
+    /// Waiting times of the requests that had no reply when the run ended.
     pub unanswered: Histogram,
-    /// With a limited rate: requests that were due and had not been sent when the run ended.
+    /// At a limited rate: requests that were due but not sent when the run ended.
     pub unsent: u64,
-    /// What this program itself used up.
+    /// The CPU time of this program itself.
     pub generator: Generator,
 }
 
 impl Outcome {
-    /// Returns all classes of a kind together, under the kind's name.
+    /// Returns all classes of a kind combined, under the kind's name.
     pub fn of_kind(&self, kind: Kind) -> Class {
         let mut whole = Class::new(kind.name(), kind);
         self.classes.iter().filter(|class| class.kind == kind).for_each(|class| whole.add(class));
@@ -47,13 +47,13 @@ impl Outcome {
         whole
     }
 
-    /// Returns how many replies were errors.
+    /// Returns the number of error replies.
     pub fn error_count(&self) -> u64 {
         self.errors.values().sum()
     }
 
-    /// Returns true if all was measured that was asked for: the run came to its end, and no reply
-    /// was an error or missing.
+    /// Returns true if everything requested was measured: the run reached its end, and no reply was
+    /// missing or an error.
     pub fn is_whole(&self) -> bool {
         self.ended == Ended::Done && self.errors.is_empty() && self.unanswered.count() == 0
     }
@@ -63,30 +63,30 @@ impl Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ended {
-    /// All requests were sent, or the time was over.
+    /// All requests were sent, or the time ran out.
     #[default]
     Done,
-    /// It was told to end.
+    /// It was cancelled.
     Cancelled,
-    /// Something failed: what.
+    /// It failed for this reason.
     Failed(String),
 }
 
-/// What a kind of request does to the data.
+/// How a request accesses the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// It changes data.
     Write,
-    /// It reads data: it can hit or miss.
+    /// It reads data, and can hit or miss.
     Read,
-    /// Neither, or not known.
+    /// Neither.
     #[default]
     Other,
 }
 
 impl Kind {
-    /// Returns its name in tables.
+    /// Returns the name of this kind in tables.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Write => "Writes",
@@ -95,8 +95,8 @@ impl Kind {
         }
     }
 
-    /// Returns the kind of a command. What sends a value writes it; what is not known as a reader
-    /// is taken for a writer.
+    /// Returns the kind of a command. A command that sends a value counts as a write, and so does
+    /// an unknown command.
     pub(crate) fn of(name: &str, sends_data: bool) -> Kind {
         const READERS: &str = "GET MGET GETRANGE STRLEN EXISTS TTL PTTL TYPE HGET HMGET HGETALL HLEN HKEYS HVALS HEXISTS \
             HSTRLEN HRANDFIELD LRANGE LLEN LINDEX LPOS SCARD SISMEMBER SMISMEMBER SMEMBERS SRANDMEMBER SINTER SUNION SDIFF \
@@ -115,28 +115,28 @@ impl Kind {
     }
 }
 
-/// What was measured of one class of requests.
+/// The measurements of one class of requests.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Class {
-    /// Its name.
+    /// The name of the class.
     pub name: String,
-    /// What it does to the data.
+    /// How its requests access the data.
     pub kind: Kind,
-    /// Replies that were no errors.
+    /// Replies that were not errors.
     pub operations: u64,
     /// Operations per second.
     pub per_second: f64,
-    /// Keys that were found, of classes that read.
+    /// Keys that were found; counted for reads only.
     pub hits: u64,
-    /// Keys that were not there, of classes that read.
+    /// Keys that were missing; counted for reads only.
     pub misses: u64,
-    /// Bytes of requests.
+    /// Bytes of the requests.
     pub sent: u64,
-    /// Bytes of replies.
+    /// Bytes of the replies.
     pub received: u64,
-    /// Latencies in microseconds.
+    /// A summary of the latencies, in microseconds.
     pub latency: Latency,
-    /// Latencies, all of them.
+    /// The distribution of all latencies.
     pub histogram: Histogram,
 }
 
@@ -145,7 +145,7 @@ impl Class {
         Class { name: name.into(), kind, ..Class::default() }
     }
 
-    /// Counts a reply to a request for this many keys, some of which were not there.
+    /// Counts the reply to a request for `keys` keys, of which `misses` were missing.
     pub(crate) fn count(&mut self, keys: u64, misses: u64, latency: Duration) {
         self.operations += 1;
         self.histogram.record(latency);
@@ -155,7 +155,7 @@ impl Class {
         }
     }
 
-    /// Adds what another class, or another thread, measured in the same run.
+    /// Adds the measurements of another class or another thread of the same run.
     pub(crate) fn add(&mut self, other: &Class) {
         self.operations += other.operations;
         self.hits += other.hits;
@@ -165,38 +165,37 @@ impl Class {
         self.histogram.add(&other.histogram);
     }
 
-    /// Makes the figures that follow from the counts.
+    /// Computes the figures that follow from the counts.
     pub(crate) fn finish(&mut self, seconds: f64) {
         self.per_second = per_second(self.operations, seconds);
         self.latency = self.histogram.summary();
     }
 }
 
-/// Returns a rate; none where no time passed, since then nothing was answered.
+/// Returns a rate; 0 if no time has passed.
 pub(crate) fn per_second(number: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { number as f64 / seconds } else { 0.0 }
 }
 
-/// Counts errors by their text.
+/// Adds to the count of an error text.
 pub(crate) fn count_error(errors: &mut BTreeMap<String, u64>, text: &str, count: u64) {
     let known = errors.contains_key(text) || errors.len() < DIFFERENT_ERRORS;
     let text = if known { text } else { OTHER_ERRORS };
     *errors.entry(text.to_owned()).or_default() += count;
 }
 
-/// What the generator of load used up.
+/// The resources that the load generator used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Generator {
     /// CPU time of its threads, in seconds.
     pub cpu_seconds: f64,
     /// CPU time for each operation, in microseconds.
     pub cpu_per_operation: f64,
-    /// Of the thread that had least to spare: the part of the time in which it could have run that
-    /// it did run. Time in which the thread had to wait for a CPU does not count as time in which
-    /// it could have run.
+    /// The share of time that the busiest thread ran, leaving out the time that it waited for a
+    /// CPU.
     pub busiest: f64,
-    /// Whether that is above nine tenths: then the figures say more about the generator than about
-    /// the server.
+    /// Whether that is above 0.9. The figures then say more about the generator than about the
+    /// server.
     pub saturated: bool,
 }
 

@@ -1,11 +1,11 @@
-//! When requests are due, at a limited rate.
+//! Pacing: when requests are due at a limited rate.
 //!
-//! Requests are due at even distances from the beginning, whatever the server does. One that cannot
-//! be sent when it is due, since replies are outstanding, is sent later and its latency still
-//! counts from when it was due: otherwise a server that stalls would be asked less and look better
-//! than it is (coordinated omission).
+//! Requests are due at even intervals, whatever the server does. If a request cannot be sent on
+//! time because replies are outstanding, it is sent later, and its latency still counts from when
+//! it was due. Otherwise a server that stalls would get fewer requests and look better than it is
+//! (coordinated omission).
 //!
-//! The runtime's own timers tick in milliseconds; a kernel timer is as exact as a sleep can be.
+//! The runtime's own timers tick in milliseconds; a kernel timer is as precise as a sleep can be.
 
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, ready};
@@ -18,7 +18,7 @@ use rustix::time::{
 };
 use tokio::io::unix::AsyncFd;
 
-/// Due times of one connection.
+/// The times at which the requests of one connection are due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     began: Instant,
@@ -27,25 +27,25 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// This many requests a second, the first at `began`.
+    /// Returns a schedule of `rate` requests a second, the first of them at `began`.
     pub(crate) fn new(began: Instant, rate: u64) -> Schedule {
         Schedule { began, rate, next: 0 }
     }
 
-    /// Returns when the next one is due.
+    /// Returns when the next request is due.
     pub(crate) fn due(&self) -> Instant {
-        // In whole numbers, so that nothing adds up over a long run.
+        // Integer arithmetic, so that no rounding error accumulates over a long run.
         let (seconds, rest) = (self.next / self.rate, self.next % self.rate);
         let nanos = u128::from(rest) * 1_000_000_000 / u128::from(self.rate);
         self.began + Duration::new(seconds, nanos as u32)
     }
 
-    /// Takes the next one.
+    /// Advances to the next request.
     pub(crate) fn take(&mut self) {
         self.next += 1;
     }
 
-    /// Returns how many are due and not taken.
+    /// Returns how many requests are due and not taken.
     pub(crate) fn overdue(&self, now: Instant) -> u64 {
         let elapsed = now.saturating_duration_since(self.began).as_nanos();
         let due = elapsed * u128::from(self.rate) / 1_000_000_000 + 1;
@@ -61,7 +61,7 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// A timer of the running runtime.
+    /// Returns a timer of the current runtime.
     #[expect(
         deprecated,
         reason = "what replaces it is unsafe, for files that are closed too early"
@@ -72,7 +72,7 @@ impl Timer {
         Ok(Timer { file: AsyncFd::new(file)?, set_for: None })
     }
 
-    /// Polls until the time has come.
+    /// Polls until `due`.
     pub(crate) fn poll(
         &mut self,
         due: Instant,

@@ -1,4 +1,4 @@
-//! `perdura-bench load`: runs, prints, writes a file.
+//! `perdura-bench load`: runs a load, prints its table and writes its file.
 
 use super::options::Options;
 use super::outcome::{Class, Ended, Kind, Outcome, per_second};
@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// The content of the JSON file.
+/// The contents of the JSON file.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     /// The version of the program.
@@ -21,9 +21,9 @@ struct Report<'a> {
     outcome: &'a Outcome,
 }
 
-/// Does what the options ask for, until `cancel` is set, and reports it.
+/// Runs the load that the options describe, until it ends or `cancel` is set, and reports on it.
 pub fn execute(options: &Options, cancel: &AtomicBool) -> Verdict {
-    // A file that cannot be written is found out before the run, not after it.
+    // The file is created before the run, so that an error shows up before anything is measured.
     let made = options.json_out_file.as_deref().map_or(Ok(()), |path| {
         let unwritten = |error| Error::Options(format!("{}: {error}", path.display()));
         File::create(path).map(drop).map_err(unwritten)
@@ -39,8 +39,8 @@ pub fn execute(options: &Options, cancel: &AtomicBool) -> Verdict {
     }
 }
 
-/// Writes and prints what was measured: whether all of it. The file comes first: whoever reads the
-/// table may stop reading early.
+/// Writes and prints what was measured. Returns false if any of that fails. The file is written
+/// first: a reader of the table may close the pipe early.
 fn report(options: &Options, outcome: &Outcome) -> bool {
     let mut whole = true;
     if let Some(path) = &options.json_out_file
@@ -72,7 +72,7 @@ fn write_json(path: &Path, outcome: &Outcome) -> io::Result<()> {
     std::fs::write(path, text + "\n")
 }
 
-/// Returns the figures of each kind of request, and of all together.
+/// Returns a table of the figures of each class, and of all together.
 fn table(options: &Options, outcome: &Outcome) -> Table {
     let percentiles = &options.print_percentiles;
     let mut head = ["", "a second", "hits", "misses", "mean ms"].map(str::to_owned).to_vec();
@@ -96,8 +96,7 @@ fn table(options: &Options, outcome: &Outcome) -> Table {
     table
 }
 
-/// Returns what must not be overlooked: errors, what is missing, a generator at its limit. Nothing
-/// where all is well.
+/// Returns lines on errors, missing replies, and a generator at its limit; none if all went well.
 fn remarks(outcome: &Outcome) -> Vec<String> {
     let errors = outcome.errors.iter();
     let mut lines: Vec<_> =

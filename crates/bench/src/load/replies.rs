@@ -1,42 +1,42 @@
-//! Where replies end, in whatever pieces they come, and what they are as far as a generator of load
-//! cares: an error, nothing, or something.
+//! Finds the ends of replies, whatever pieces they arrive in, and classifies them as far as a load
+//! generator needs: errors, nulls, values.
 //!
-//! Elements are counted and skipped, and nothing is kept of them: a long reply has millions, and
-//! the generator shares the machine with the server. Nothing calls itself, so a server that answers
-//! nonsense cannot end this program.
+//! Elements are counted and skipped, and none of them is kept: a long reply has millions, and the
+//! generator shares the machine with the server. The parser is not recursive, so invalid replies
+//! cannot overflow the stack.
 
 use std::mem;
 
-/// A complete reply of RESP2.
+/// A complete RESP2 reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reply {
-    /// Its text, if it is an error.
+    /// The text of an error reply.
     pub(crate) error: Option<String>,
-    /// Values in it: one, or those of an array and of the arrays in it.
+    /// The number of values: one, or all those in an array and its nested arrays.
     pub(crate) values: u64,
     /// How many of the values are null.
     pub(crate) nulls: u64,
     pub(crate) bytes: u64,
 }
 
-/// Takes the replies of one connection apart.
+/// The parser of one connection's replies.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
-    /// Elements that the reply still lacks; 0 between two replies.
+    /// Elements that the current reply still lacks; 0 between two replies.
     missing: u64,
-    /// Bytes of a string that are still to come, its line end included.
+    /// Bytes of a string that are still to arrive, including its line end.
     skip: u64,
-    /// The beginning of a line.
+    /// The part of an incomplete line that has arrived.
     line: Vec<u8>,
-    /// The part of the reply that has come.
+    /// The part of the current reply that has been parsed.
     reply: Reply,
 }
 
 impl Replies {
-    /// Takes the next bytes; `each` gets every reply that is complete with them.
+    /// Parses the next bytes, and calls `each` for every reply that they complete.
     ///
     /// # Errors
-    /// A sentence about bytes that are no reply.
+    /// A sentence that quotes the bytes that are not a reply.
     pub(crate) fn feed(
         &mut self,
         mut bytes: &[u8],

@@ -1,4 +1,4 @@
-//! The server: where it listens, and how to begin with it.
+//! The server under load: its address, and how to open a connection.
 
 use super::Error;
 use super::options::Options;
@@ -9,7 +9,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The server, and the words that open a connection to it.
+/// The server, and the request that authenticates a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     addresses: Vec<SocketAddr>,
@@ -18,7 +18,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Returns the one that the options name. A name is looked up here, once.
+    /// Returns the server that the options name. Its name is resolved once, here.
     pub(crate) fn new(options: &Options) -> Result<Target, Error> {
         let name = format!("{}:{}", options.server, options.port);
         let found = (options.server.as_str(), options.port).to_socket_addrs();
@@ -32,7 +32,7 @@ impl Target {
         Ok(Target { addresses, name, greeting })
     }
 
-    /// Returns a new connection, on which requests can be sent.
+    /// Opens a connection on which requests can be sent.
     pub(crate) async fn connect(&self) -> Result<TcpStream, Error> {
         let unable = |source: io::Error| Error::Connect { server: self.name.clone(), source };
         let mut stream = TcpStream::connect(self.addresses.as_slice()).await.map_err(unable)?;
@@ -58,7 +58,7 @@ impl Target {
         }
     }
 
-    /// Returns a failure of the server.
+    /// Returns an error that names the server.
     pub(crate) fn failed(&self, what: &str) -> Error {
         Error::Failed(format!("{}: {what}", self.name))
     }

@@ -1,27 +1,27 @@
-//! A request with places for what changes, written onto the wire.
+//! A request with placeholders, encoded in advance.
 //!
-//! `HSET __key__ field __data__` is taken apart once. What does not change is kept as it goes onto
-//! the wire, so that a request costs little more than copying it.
+//! A command such as `HSET __key__ field __data__` is parsed once. The constant parts are kept in
+//! their encoded form, so that a request costs little more than copying them.
 
 /// A piece of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Words that do not change, encoded.
+    /// Constant words, encoded.
     Fixed(Vec<u8>),
-    /// A word with a key in it.
+    /// A word that contains a key.
     Key { before: Vec<u8>, after: Vec<u8> },
     /// A value.
     Data,
-    /// Several keys, as many as the request is told.
+    /// Several keys; their number is chosen for each request.
     Keys,
 }
 
-/// A request with places for keys and values.
+/// A request with placeholders for keys and values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template {
-    /// The command's name, upper case.
+    /// The name of the command in upper case.
     pub(crate) name: String,
-    /// How many words there are, without those of `Piece::Keys`.
+    /// The number of words, without those of `Piece::Keys`.
     pub(crate) words: usize,
     pub(crate) pieces: Vec<Piece>,
 }
@@ -30,7 +30,7 @@ const KEY: &str = "__key__";
 const DATA: &str = "__data__";
 
 impl Template {
-    /// Parses text such as `SET __key__ __data__`, whose words are separated by spaces.
+    /// Parses a text such as `SET __key__ __data__`, in which spaces separate the words.
     pub(crate) fn parse(text: &str) -> Result<Template, String> {
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         let name = words.first().ok_or("the command is empty")?.to_uppercase();
@@ -53,19 +53,19 @@ impl Template {
         Ok(Template { name, words: words.len(), pieces })
     }
 
-    /// Returns the same request with several keys at its end.
+    /// Returns the same request followed by several keys.
     pub(crate) fn with_keys(mut self) -> Template {
         self.pieces.push(Piece::Keys);
         self
     }
 
-    /// Returns true if a value is sent.
+    /// Returns true if the request sends a value.
     pub(crate) fn sends_data(&self) -> bool {
         self.pieces.contains(&Piece::Data)
     }
 }
 
-/// Adds a word that does not change.
+/// Adds a constant word.
 fn fix(pieces: &mut Vec<Piece>, word: &[u8]) {
     if !matches!(pieces.last(), Some(Piece::Fixed(_))) {
         pieces.push(Piece::Fixed(Vec::new()));
@@ -75,7 +75,7 @@ fn fix(pieces: &mut Vec<Piece>, word: &[u8]) {
     }
 }
 
-/// Appends the head of an array or a string: its sign and its length.
+/// Appends the header of an array or a string: its type byte and its length.
 pub(crate) fn write_head(out: &mut Vec<u8>, sign: u8, length: usize) {
     out.push(sign);
     out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
@@ -89,7 +89,7 @@ pub(crate) fn write_word(out: &mut Vec<u8>, word: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a word that consists of several parts.
+/// Appends a word made of several parts.
 pub(crate) fn write_parts(out: &mut Vec<u8>, parts: [&[u8]; 4]) {
     write_head(out, b'$', parts.iter().map(|part| part.len()).sum());
     for part in parts {
@@ -98,7 +98,7 @@ pub(crate) fn write_parts(out: &mut Vec<u8>, parts: [&[u8]; 4]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a whole request of given words.
+/// Appends a request made of these words.
 pub(crate) fn write_request(out: &mut Vec<u8>, words: &[&str]) {
     write_head(out, b'*', words.len());
     for word in words {

@@ -1,4 +1,4 @@
-//! One thread with its connections: it connects them, waits for the sign to begin, and ends them.
+//! One thread and its connections: it opens them, waits for the signal to start, and ends them.
 
 use super::Error;
 use super::client::{Client, Record, Shared, State};
@@ -18,36 +18,36 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, LocalSet};
 
-/// How often a thread looks up from its connections.
+/// How often a thread checks whether the run is over.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How long replies may take that are outstanding when the time is over.
+/// How long to wait for outstanding replies when the time is over.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What all threads of a run have in common.
+/// The state that all threads of a run share.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     pub(crate) options: &'a Options,
     pub(crate) target: &'a Target,
     pub(crate) workload: &'a Workload,
-    /// Set from outside: end soon.
+    /// Set by the caller to end the run soon.
     pub(crate) cancel: &'a AtomicBool,
-    /// How long outstanding replies may take then.
+    /// How long to wait for outstanding replies after that.
     pub(crate) grace: Duration,
-    /// Set by a thread that failed: the others end too.
+    /// Set by a thread that failed, to end the others too.
     pub(crate) failed: AtomicBool,
 }
 
-/// What a thread has measured.
+/// The measurements of one thread.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) classes: Vec<Class>,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) unanswered: Histogram,
     pub(crate) unsent: u64,
-    /// When its first request was sent.
+    /// When the thread began to send requests.
     pub(crate) began: Instant,
-    /// When its last reply came, or the end of the time that was asked for.
+    /// When the last reply arrived, or the end of the requested time if that is later.
     pub(crate) ended: Instant,
     pub(crate) cpu: Duration,
     pub(crate) busy: f64,
@@ -59,8 +59,8 @@ impl Run<'_> {
         self.cancel.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
     }
 
-    /// Works as thread number `thread`: says on `ready` whether all connections are there, begins
-    /// when `start` says when. `None` where it does not come to that.
+    /// Runs thread number `thread`: reports on `ready` whether all connections are open, and starts
+    /// at the time received from `start`. Returns `None` if it does not start.
     pub(crate) fn work(
         &self,
         thread: usize,
@@ -119,8 +119,8 @@ impl Run<'_> {
             stop: Cell::new(false),
         });
         let clients = self.clients(thread, streams, &shared, began);
-        // The whole thread sleeps, so that none of its connections can begin before the others'
-        // threads do. A timer of the runtime would be a millisecond late, which is much of a short
+        // The whole thread sleeps, so that none of its connections starts before those of other
+        // threads. A timer of the runtime could be a millisecond late, which matters in a short
         // run.
         std::thread::sleep(began.saturating_duration_since(Instant::now()));
         let spent = Spent::now();
@@ -150,7 +150,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the connections, each ready to begin when the thread next waits.
+    /// Spawns a task for each connection. The tasks start when the thread next awaits.
     fn clients(
         &self,
         thread: usize,
@@ -177,7 +177,7 @@ impl Run<'_> {
         Ok(clients)
     }
 
-    /// Lets the connections work until they are done or the run is over: what failed.
+    /// Runs the connections until they are done or the run is over. Returns the first failure.
     async fn drive(
         &self,
         mut clients: JoinSet<Result<(), Error>>,
@@ -198,7 +198,7 @@ impl Run<'_> {
                 Err(_) | Ok(Some(Ok(Ok(())))) => continue,
                 Ok(None) => return failure,
                 Ok(Some(Ok(Err(error)))) => error,
-                // A client that panicked: its message is on standard error.
+                // The client panicked; its message is on standard error.
                 Ok(Some(Err(error))) => Error::Failed(error.to_string()),
             };
             self.failed.store(true, Ordering::Relaxed);
@@ -206,8 +206,9 @@ impl Run<'_> {
         }
     }
 
-    /// Returns when a connection's requests are due. Connections begin at different moments of the
-    /// distance between two requests, so that they do not all send at once.
+    /// Returns the schedule of a connection, if the rate is limited. The connections start at
+    /// different moments within the interval between two requests, so that they do not all send at
+    /// once.
     fn schedule(
         &self,
         connection: u64,

@@ -1,8 +1,8 @@
-//! From options to requests: what one connection sends, request by request.
+//! Turns the options into the requests that each connection sends.
 //!
-//! A [`Workload`] is made once from the options and says which classes of requests there will be,
-//! each counted for itself. A [`Source`] is one connection's copy of it, with a random generator of
-//! its own: it writes the next request.
+//! A [`Workload`] is built once from the options and defines the classes of requests, each of which
+//! is counted separately. A [`Source`] is one connection's copy of it, with its own random
+//! generator: it writes the next request.
 //!
 //! The core workloads of the Yahoo! Cloud Serving Benchmark, on keys with string values:
 //!
@@ -15,10 +15,10 @@
 //! | E | 95 % scan, 5 % insert | scrambled Zipf, up to 100 keys from there |
 //! | F | 50 % read, 50 % read, then write the same key | scrambled Zipf |
 //!
-//! A store of keys has no order to scan in: E reads keys of consecutive numbers with one MGET,
-//! which costs the server what a scan of a table would not. D may read a key whose insert is still
-//! on its way, and miss it. Values are single strings of `--data-size` bytes; YCSB's own are ten
-//! fields of a hundred.
+//! The keys of a key-value store have no order to scan in. E reads keys with consecutive numbers
+//! with one MGET, which costs the server more than the scan of a table would. D may read a key
+//! whose insert is still in flight, and miss it. Values are single strings of `--data-size` bytes,
+//! where YCSB has ten fields of 100 bytes.
 
 use super::Error;
 use super::keys::{Keys, Range};
@@ -32,19 +32,19 @@ use rand_distr::Zipf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Requests of each connection where neither their number nor a time is given.
+/// The number of requests of each connection if neither a number nor a time is given.
 const REQUESTS: u64 = 10_000;
 
 /// The exponent of the Zipf distribution that YCSB uses.
 const EXPONENT: f64 = 0.99;
 
-/// The longest scan, in keys.
+/// The maximum length of a scan, in keys.
 const LONGEST_SCAN: u64 = 100;
 
-/// How many different stretches of random bytes values are taken from.
+/// The number of offsets in the random bytes at which a value can start.
 const STRETCHES: usize = 8192;
 
-/// A workload of YCSB.
+/// A YCSB workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[expect(missing_docs, reason = "their names say nothing; the file's table does")]
 pub enum Ycsb {
@@ -56,21 +56,21 @@ pub enum Ycsb {
     F,
 }
 
-/// How many keys, and in how many steps.
+/// How many keys a request reads, and whether a write follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Many {
-    /// One key, or as the command says.
+    /// One key, or the keys that the command names.
     One,
-    /// Up to this many keys of consecutive numbers.
+    /// Up to this many keys with consecutive numbers.
     Run(u64),
-    /// One key, and when its value is there, a SET of the same key.
+    /// One key, and a SET of the same key once its value has arrived.
     Twice,
 }
 
-/// A request that is sent again and again.
+/// A request that is sent repeatedly.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// Requests of one name are counted together.
+    /// Requests with the same name are counted together.
     pub(crate) name: String,
     pub(crate) kind: Kind,
     class: usize,
@@ -79,12 +79,12 @@ pub(crate) struct Request {
     many: Many,
 }
 
-/// The order of requests, which are named by their numbers.
+/// The order of the requests, given by their indices.
 #[derive(Clone, Debug)]
 enum Mix {
-    /// This many of each in a row, and round again, as memtier_benchmark does.
+    /// This many of each in a row, repeated, as memtier_benchmark does.
     Rows { lengths: Vec<u64>, at: usize, done: u64 },
-    /// Drawn by weight: each with the sum of the weights up to it.
+    /// Drawn by weight. Each entry is the sum of the weights up to it.
     Drawn(Vec<u64>),
 }
 
@@ -106,7 +106,7 @@ impl Mix {
     }
 }
 
-/// What connections send.
+/// What all connections send.
 #[derive(Debug)]
 pub(crate) struct Workload {
     /// The first request of each class.
@@ -118,7 +118,7 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// Returns what the options ask for.
+    /// Returns the workload that the options describe.
     ///
     /// # Errors
     /// A command that cannot be sent.
@@ -151,7 +151,7 @@ impl Workload {
         Ok(Workload { classes, requests, mix, range, options: options.clone() })
     }
 
-    /// Returns what one of the connections sends.
+    /// Returns the source of one connection's requests.
     pub(crate) fn source(&self, connection: u64) -> Source {
         let seed = if self.options.distinct_client_seed { connection } else { 0 };
         let mut random = SmallRng::seed_from_u64(seed);
@@ -167,7 +167,7 @@ impl Workload {
         Source { requests, mix: self.mix.clone(), values, random, prefix }
     }
 
-    /// Returns how many requests a connection sends; `None` without an end.
+    /// Returns how many requests a connection sends; `None` without a limit.
     pub(crate) fn requests_of(&self, connection: u64) -> Option<u64> {
         match (self.options.requests, self.options.test_time) {
             (None, Some(_)) => None,
@@ -214,7 +214,7 @@ fn ycsb_requests(ycsb: Ycsb, range: Range) -> Result<(Vec<Request>, Mix), Error>
         ..named("SCAN", Kind::Read, mget)
     };
     let modify = Request { many: Many::Twice, ..named("RMW", Kind::Write, read.clone()) };
-    // Each with the sum of the percentages up to it.
+    // Each sum is that of the percentages up to its request.
     let (requests, sums) = match ycsb {
         Ycsb::A => (vec![read, update], vec![50, 100]),
         Ycsb::B => (vec![read, update], vec![95, 100]),
@@ -226,8 +226,8 @@ fn ycsb_requests(ycsb: Ycsb, range: Range) -> Result<(Vec<Request>, Mix), Error>
     Ok((requests, Mix::Drawn(sums)))
 }
 
-/// Makes values: stretches of one buffer, `x` throughout or random bytes, so that a value costs a
-/// copy and no more, whatever its size.
+/// Produces values as slices of one buffer, which holds random bytes or only `x`, so that any value
+/// costs just a copy.
 #[derive(Clone, Debug)]
 struct Values {
     size: Size,
@@ -254,18 +254,18 @@ impl Values {
     }
 }
 
-/// A request that was written.
+/// A request that has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
-    /// The class that it counts for.
+    /// The class under which it is counted.
     pub(crate) class: usize,
-    /// How many keys it asks for.
+    /// The number of keys that it requests.
     pub(crate) keys: u64,
-    /// The key that is to be written when its value has come.
+    /// The key to write once its value has arrived.
     pub(crate) then_write: Option<u64>,
 }
 
-/// One connection's requests.
+/// The source of one connection's requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     requests: Vec<Request>,
@@ -307,7 +307,7 @@ impl Source {
         Sent { class: *class, keys, then_write: (*many == Many::Twice).then_some(last) }
     }
 
-    /// Appends the second half of reading and writing a key.
+    /// Appends the SET that follows the read of a key.
     pub(crate) fn write_back(&mut self, key: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
         write_key(out, [b"", &self.prefix], key, b"");
@@ -325,14 +325,14 @@ mod tests {
     use crate::load::Ratio;
     use crate::load::replies::Replies;
 
-    /// Returns the first this many requests of a connection, as words.
+    /// Returns the first `count` requests of a connection, each as its words.
     fn requests(options: &Options, connection: u64, count: u64) -> Vec<String> {
         let workload = Workload::new(options).expect("a workload");
         let mut source = workload.source(connection);
         (0..count).map(|_| written(&mut source)).collect()
     }
 
-    /// Returns the words of a request, which is an array as a reply may be.
+    /// Returns the words of the next request. A request is an array, so `Replies` can parse it.
     fn written(source: &mut Source) -> String {
         let (mut bytes, mut whole) = (Vec::new(), 0);
         source.write(&mut bytes);

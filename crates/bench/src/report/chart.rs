@@ -1,18 +1,19 @@
-//! What a chart shows, apart from how: series of points with their spreads, over an ordered axis.
+//! The data of a chart, apart from its looks: series of points with their spreads, over an ordered
+//! axis.
 //!
-//! The same data make the picture ([`lines`](super::lines)) and the table next to it, so that
-//! neither says what the other does not.
+//! The picture ([`lines`](super::lines)) and the table next to it are made from the same data, so
+//! they always agree.
 
 use crate::table::{Table, escape};
 use crate::units::Unit;
 
-/// A chart of lines.
+/// A line chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Chart {
-    /// The name of its element and of its file: letters, digits, hyphens.
+    /// The name of the chart's element and file: letters, digits, hyphens.
     pub(crate) id: String,
     pub(crate) title: String,
-    /// What is to be seen, for who cannot see it.
+    /// The text alternative to the picture.
     pub(crate) description: String,
     pub(crate) x: Steps,
     pub(crate) y_title: String,
@@ -21,14 +22,14 @@ pub(crate) struct Chart {
     pub(crate) series: Vec<Series>,
 }
 
-/// The places of the horizontal axis.
+/// The horizontal axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Steps {
     pub(crate) title: String,
-    /// Each place with its label.
+    /// The positions on the axis, with their labels.
     pub(crate) places: Vec<(f64, String)>,
     pub(crate) log: bool,
-    /// Whether one place leads to the next, so that a line between them means something.
+    /// Whether the positions have an order, so that a line between two of them means something.
     pub(crate) ordered: bool,
 }
 
@@ -36,9 +37,9 @@ pub(crate) struct Steps {
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) name: String,
-    /// Its colour and its shape, the same in all charts.
+    /// The index of its colour and shape, the same in all charts.
     pub(crate) style: usize,
-    /// Whether its figures come from DRAM in the place of persistent memory: hollow markers.
+    /// Whether its figures come from DRAM instead of persistent memory: its markers are hollow.
     pub(crate) emulated: bool,
     pub(crate) points: Vec<Point>,
 }
@@ -50,25 +51,25 @@ pub(crate) struct Point {
     pub(crate) y: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// How many rounds it is from; none where a range is that of one measurement's parts.
+    /// The number of rounds; `None` if the range is that of slices of one measurement.
     pub(crate) rounds: Option<usize>,
 }
 
 impl Series {
-    /// Returns the name, with a word on what it is not.
+    /// Returns the name, marked if the series is emulated.
     pub(crate) fn label(&self) -> String {
         label(&self.name, self.emulated)
     }
 }
 
-/// Returns a name, with a word on what it is not.
+/// Returns a name, marked if it is emulated.
 pub(crate) fn label(name: &str, emulated: bool) -> String {
     if emulated { format!("{name} (emulated)") } else { name.to_owned() }
 }
 
 impl Chart {
-    /// Leaves only what can be drawn: finite points, positive ones on a logarithmic axis, series
-    /// that have any.
+    /// Keeps only what can be drawn: finite points, only positive ones on a logarithmic axis, and
+    /// series that still have points.
     pub(crate) fn drawable(mut self) -> Chart {
         let log = self.log;
         for series in &mut self.series {
@@ -94,8 +95,8 @@ impl Chart {
         }
     }
 
-    /// Returns the names of the series with their colours, for a screen too narrow for the names in
-    /// the picture.
+    /// Returns the names and colours of the series, for a screen that is too narrow for the names
+    /// in the picture.
     pub(crate) fn legend(&self) -> String {
         let entry = |series: &Series| {
             let (style, name) = (series.style % 10, escape(&series.label()));

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-/// Makes the page and its pictures again from results that were measured before.
+/// Makes the page and its pictures from results that were measured before.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The results: results.json of a comparison
     pub(crate) results: PathBuf,
-    /// The folder for report.html
+    /// The directory for report.html
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
     /// Also write comparison.md, pictures/*.svg and report.html to DIR/results/DATE, by the date

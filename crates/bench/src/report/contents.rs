@@ -1,5 +1,5 @@
-//! The blocks of a report, in the order of a reader's questions: what came out, can I trust it,
-//! where exactly, what was lost, how can I do it again.
+//! The blocks of a report, in the order in which a reader asks: what is the result, can I trust it,
+//! where does it hold, where is Perdura slower, how can I reproduce it.
 
 use super::chart::Chart;
 use super::document::{Block, Figure};
@@ -8,7 +8,7 @@ use super::ranges::Row;
 use super::{device, figures, tables};
 use crate::results::{Family, Results, WorkloadKind};
 
-/// The kinds of load that are shown as a table, with its title.
+/// The kinds of load that are shown as tables, with their titles.
 pub(crate) const TABLES: [(WorkloadKind, &str); 4] = [
     (WorkloadKind::Durable, "Writes that a disk keeps, to the end of everything that was deferred"),
     (WorkloadKind::Strings, "SET and GET"),
@@ -50,7 +50,7 @@ fn head(results: &Results) -> Vec<Block> {
     blocks
 }
 
-/// Returns what all figures must be read with.
+/// Returns the notices that apply to all figures.
 fn notices(results: &Results) -> Vec<Block> {
     let mut notices: Vec<(String, String)> = Vec::new();
     if let Some(why) = &results.partial {
@@ -84,7 +84,7 @@ fn notices(results: &Results) -> Vec<Block> {
     notices.into_iter().map(|(title, text)| Block::Notice { title, text }).collect()
 }
 
-/// Returns the ratios that matter most, as rows of a picture.
+/// Returns the most important ratios as rows of a picture.
 fn key_rows(results: &Results) -> Vec<Row> {
     let pool = results.systems.iter().find(|system| system.family == Family::PerduraPmem);
     let emulated = pool.is_some_and(|system| system.emulated.is_some());
@@ -94,14 +94,16 @@ fn key_rows(results: &Results) -> Vec<Row> {
     results.key_ratios().into_iter().filter_map(row).collect()
 }
 
-/// Returns the pool against every other system at its heaviest load of writes.
+/// Returns the ratios of the pool to every other system, for the workloads with the largest share
+/// of writes.
 fn heaviest(results: &Results, findings: &[Finding]) -> Vec<Row> {
     let most = |kind: WorkloadKind| {
         let of = results.workloads.iter().filter(|workload| workload.kind == kind);
         of.max_by_key(|workload| workload.writes_percent).map(|workload| workload.title.as_str())
     };
     let loads = [(WorkloadKind::Throughput, Kind::Rate), (WorkloadKind::Latency, Kind::Mean)];
-    // Variants of the pool stand in the tables: here nobody could tell their rows apart.
+    // Only the plain pool is shown: the rows of its variants would look the same. They are in the
+    // tables.
     let pool = results.systems.iter().position(|system| system.family == Family::PerduraPmem);
     let mut rows = Vec::new();
     for (load, kind) in loads {
@@ -221,7 +223,7 @@ fn media(results: &Results) -> Vec<Block> {
     blocks
 }
 
-/// Returns how many rounds the systems had with a workload, or with any: the fewest and the most.
+/// Returns how many rounds the systems ran of a workload, or of any: the minimum and the maximum.
 pub(crate) fn rounds(results: &Results, workload: Option<&str>) -> String {
     let loads = results.workloads.iter().map(|load| load.id.as_str());
     let loads = loads.filter(|id| workload.is_none_or(|wanted| wanted == *id));

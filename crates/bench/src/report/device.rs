@@ -1,11 +1,11 @@
-//! The charts of what the media can do: bandwidth by block size and method, and the cost of an
-//! append to a log.
+//! The charts of the device study: bandwidth by block size and method, and the cost of an append to
+//! a log.
 
 use super::chart::{Chart, Point, Series, Steps};
 use crate::results::{DeviceRow, DeviceStudy, Pattern};
 use crate::units::Unit;
 
-/// Returns the charts of one medium; `n` tells media apart.
+/// Returns the charts of one medium; `n` distinguishes their names from those of other media.
 pub(crate) fn charts(study: &DeviceStudy, n: usize) -> Vec<Chart> {
     let kinds = [
         ("randwrite", "random writes", Pattern::Random, 0),
@@ -20,7 +20,7 @@ pub(crate) fn charts(study: &DeviceStudy, n: usize) -> Vec<Chart> {
     charts.map(Chart::drawable).filter(|chart| !chart.is_empty()).collect()
 }
 
-/// Methods in the order in which they first appear: their colours.
+/// Returns the methods in the order in which they first appear, which determines their colours.
 fn methods(study: &DeviceStudy) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     for row in &study.rows {

@@ -1,9 +1,9 @@
 //! The part of the documentation that a comparison writes: a folder `results/<date>` with
-//! `comparison.md`, its pictures and the page. Of paths on the machine that measured only names are
-//! left.
+//! `comparison.md`, its pictures and the page. Private paths of the measured machine are reduced to
+//! their last components.
 //!
-//! A measurement of another day gets another folder, so that figures stay with the commit that they
-//! were measured on.
+//! Measurements of different days get different folders, so that figures stay with the commit on
+//! which they were measured.
 
 use super::contents::contents;
 use super::document::{self, Block};
@@ -11,10 +11,10 @@ use super::findings::findings;
 use crate::results::{FileError, Results};
 use std::path::Path;
 
-/// Folders that every machine has: paths below them tell nothing about anybody's.
+/// Directories that exist on every machine: paths below them are not private.
 const COMMON: [&str; 6] = ["/dev", "/mnt", "/tmp", "/usr", "/var", "/opt"];
 
-/// Results that anybody may read: of a path on somebody's machine only the name is left.
+/// Returns the results for publication: private paths are reduced to their last components.
 fn public(results: &Results) -> Results {
     let mut results = results.clone();
     let machine = &mut results.machine;
@@ -32,7 +32,7 @@ fn public(results: &Results) -> Results {
     results
 }
 
-/// Returns a text whose words are names where they were paths.
+/// Returns a text in which each private path is replaced by its last component.
 fn without_paths(text: &str) -> String {
     let name = |word: &str| {
         let (option, path) = match word.split_once("=/") {
@@ -47,7 +47,8 @@ fn without_paths(text: &str) -> String {
     text.split(' ').map(name).collect::<Vec<_>>().join(" ")
 }
 
-/// Writes below a folder of documentation, into the folder of the day of the measurement.
+/// Writes the files into the folder of the measurement's day, below the folder of the
+/// documentation.
 pub(crate) fn write(results: &Results, docs: &Path) -> Result<(), FileError> {
     let results = &public(results);
     let folder = docs.join("results").join(date(results));
@@ -70,13 +71,13 @@ pub(crate) fn write(results: &Results, docs: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Returns the day of a measurement: the name of its folder.
+/// Returns the day of a measurement, the name of its folder.
 fn date(results: &Results) -> &str {
     let began = results.machine.began.as_str();
     began.split_once('T').map_or("undated", |(day, _)| day)
 }
 
-/// Removes the pictures of results before these, which may have had other charts.
+/// Removes the pictures of earlier results, which may have had other charts.
 fn remove_pictures(folder: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,9 +1,9 @@
-//! A report as a list of blocks, apart from how they are written: the page and the Markdown of the
-//! documentation are two renderings of the same blocks, so that neither says what the other does
-//! not.
+//! A report as a list of blocks, independent of its format: the page and the Markdown of the
+//! documentation are two renderings of the same blocks, so they always agree.
 //!
-//! The page is one file that needs nothing else, no script and no network, and says so to the
-//! browser. In Markdown a picture is a file of its own, and what only a page can fold stays away.
+//! The page is one file that needs no script, no network and no other file, and its content
+//! security policy forbids them. In Markdown, pictures are files of their own, and tables that are
+//! too long without folding are left out.
 
 use super::chart::Chart;
 use super::lines;
@@ -11,14 +11,14 @@ use super::ranges::{self, Row};
 use super::tables;
 use crate::table::{Table, escape, escape_markdown};
 
-/// The looks of charts, on the page and alone.
+/// The style of charts, on the page and in files of their own.
 const CHART_STYLE: &str = include_str!("style.css");
 const PAGE_STYLE: &str = include_str!("page.css");
 
-/// Nothing may be loaded, nothing may run.
+/// The content security policy: the page loads nothing and runs nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// A part of a report. Texts are plain.
+/// A part of a report. All texts are plain text.
 #[derive(Clone, Debug)]
 pub(crate) enum Block {
     Heading {
@@ -26,17 +26,17 @@ pub(crate) enum Block {
         text: String,
     },
     Text(String),
-    /// What all figures must be read with.
+    /// A notice that applies to all figures.
     Notice {
         title: String,
         text: String,
     },
     Figure(Figure),
-    /// A table, of these classes on the page.
+    /// A table, with its CSS classes on the page.
     Table(Table, &'static str),
-    /// A table that the page folds away, below these words.
+    /// A table that the page folds below this summary.
     Folded(&'static str, Table),
-    /// The same, too long for anything but a page.
+    /// The same, but left out of Markdown because it is too long.
     OnPage(&'static str, Table),
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Figure {
     title: String,
     text: String,
     svg: String,
-    /// The names of the series with their colours.
+    /// The names and colours of the series.
     legend: String,
     figures: Table,
 }
@@ -57,7 +57,7 @@ impl Block {
         Block::Heading { level, text: text.to_owned() }
     }
 
-    /// Returns a table, or a word where it is empty.
+    /// Returns a table, or the text `Nothing.` if it is empty.
     pub(crate) fn table(table: Table, classes: &'static str) -> Block {
         if table.is_empty() { Block::Text("Nothing.".into()) } else { Block::Table(table, classes) }
     }
@@ -115,7 +115,7 @@ impl Figure {
         }
     }
 
-    /// Returns a picture of ratios; none if none can be drawn.
+    /// Returns a picture of ratios; `None` if none of them can be drawn.
     pub(crate) fn of_ratios(id: &str, title: &str, text: &str, rows: &[Row]) -> Option<Figure> {
         let svg = ranges::draw(id, title, text, rows)?;
         let (id, title, text) = (id.to_owned(), title.to_owned(), text.to_owned());
@@ -134,7 +134,8 @@ impl Figure {
         )
     }
 
-    /// Returns an SVG file: the looks go into it, and a ground, since the page's is not known.
+    /// Returns an SVG file that contains the style, and a background because that of the page
+    /// around it is unknown.
     pub(crate) fn alone(&self) -> String {
         let Some((head, body)) = self.svg.split_once('\n') else { return self.svg.clone() };
         let ground = "<rect width=\"100%\" height=\"100%\" fill=\"var(--paper)\"/>";
@@ -154,7 +155,7 @@ pub(crate) fn page(blocks: &[Block]) -> String {
     )
 }
 
-/// Returns the whole text.
+/// Returns the Markdown of all blocks.
 pub(crate) fn markdown(blocks: &[Block]) -> String {
     let texts = blocks.iter().map(Block::markdown).filter(|text| !text.is_empty());
     texts.collect::<Vec<_>>().join("\n")

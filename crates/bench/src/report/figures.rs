@@ -1,6 +1,7 @@
 //! The charts of a comparison, made from its results.
 //!
-//! A system has the same colour and shape in each: those of its place in the list of systems.
+//! A system has the same colour and shape in every chart: those of its index in the list of
+//! systems.
 
 use super::chart::{Chart, Point, Series, Steps};
 use crate::results::summary::Metric;
@@ -8,7 +9,7 @@ use crate::results::{Latency, Recovery, Results, Run, Workload, WorkloadKind};
 use crate::stats::Summary;
 use crate::units::{Unit, amount};
 
-/// Percentiles with their names.
+/// A percentile: its name, and how to read it.
 type Percentile = (&'static str, fn(&Latency) -> f64);
 
 const PERCENTILES: [Percentile; 6] = [
@@ -20,7 +21,7 @@ const PERCENTILES: [Percentile; 6] = [
     ("p99.999", |l| l.p99999),
 ];
 
-/// Returns all charts of servers that there are figures for.
+/// Returns all charts of servers for which there are figures.
 pub(crate) fn charts(results: &Results) -> Vec<Chart> {
     let mut charts: Vec<Chart> =
         BY_WRITES.into_iter().map(|chart| by_writes(results, chart)).collect();
@@ -47,7 +48,7 @@ fn of_kind(results: &Results, kind: WorkloadKind) -> Vec<&Workload> {
     results.workloads.iter().filter(|workload| workload.kind == kind).collect()
 }
 
-/// Returns a series for each system, of whatever it has at each place.
+/// Returns a series for each system, with the points that it has.
 fn by_system(
     results: &Results,
     places: &[(f64, String)],
@@ -69,7 +70,7 @@ fn by_system(
     results.systems.iter().enumerate().map(series).collect()
 }
 
-/// Returns the parameters of a kind of load, for a caption.
+/// Returns the parameters of a kind of load as a text for a caption.
 fn parameters(results: &Results, kind: WorkloadKind) -> String {
     of_kind(results, kind).first().map_or_else(String::new, |w| {
         format!(
@@ -86,13 +87,13 @@ fn parameters(results: &Results, kind: WorkloadKind) -> String {
 struct ByWrites {
     id: &'static str,
     title: &'static str,
-    /// The parameters of the load follow it.
+    /// The description; the parameters of the load are appended.
     description: &'static str,
     kind: WorkloadKind,
     y_title: &'static str,
     unit: Unit,
     log: bool,
-    /// Of a workload and a system.
+    /// Returns the figure of a workload and a system.
     figure: fn(&Results, &str, &str) -> Option<Summary>,
 }
 
@@ -186,7 +187,7 @@ fn percentiles(results: &Results, workload: &Workload) -> Chart {
     }
 }
 
-/// Returns a chart of a time over the size of the data.
+/// Returns a chart of a duration over the size of the data.
 fn by_size(
     results: &Results,
     id: &str,

@@ -1,11 +1,11 @@
-//! Who was faster: every comparison that the results allow, as a ratio that is above 1 where
-//! Perdura is better.
+//! Every comparison that the results allow, as a ratio that is above 1 if Perdura is better.
 //!
-//! Nothing is chosen here. A pool is compared with every other system; a variant of it, on an
-//! emulated medium or with a read cache, also with the plain pool, and a read cache with the same
-//! medium without one. A log, or plain memory, is compared with the peers that promise the same on
-//! the same medium; a journal also with our logs that do. What was lost comes from the same list as
-//! what was won, and a ratio whose range is on both sides of 1 is neither.
+//! No comparison is left out by choice. A pool is compared with every other system. A variant of
+//! the pool, on an emulated medium or with a read cache, is also compared with the plain pool, and
+//! a pool with a read cache with the same medium without one. A log, or plain memory, is compared
+//! with the peers that promise the same durability on the same medium; a journal is compared with
+//! Perdura's own logs too. Losses and wins come from the same list, and a ratio whose range
+//! includes 1 is neither.
 
 use super::ranges::written;
 use crate::results::summary::Metric;
@@ -13,32 +13,32 @@ use crate::results::{Family, Results, System, WorkloadKind};
 use crate::stats::Summary;
 use crate::units::amount;
 
-/// How a comparison came out.
+/// The outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Won,
     Lost,
-    /// The range has 1 in it, or there was one round only, which decides nothing.
+    /// The range includes 1, or there was only one round, which decides nothing.
     Even,
 }
 
 /// A comparison.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
-    /// The load and the figure.
+    /// The load and the metric.
     pub(crate) what: String,
     pub(crate) kind: Kind,
-    /// The index of the system among all.
+    /// The index of Perdura's system among all systems; `theirs` is that of the other.
     pub(crate) ours: usize,
     pub(crate) theirs: usize,
-    /// Above 1 where ours is better.
+    /// The ratio; above 1 if Perdura is better.
     pub(crate) ratio: Summary,
-    /// Whether the generator set the rate of either side: such a ratio is nearer to 1 than the
-    /// truth.
+    /// Whether the generator limited the rate of either system: the true ratio is then farther from
+    /// 1.
     pub(crate) saturated: bool,
 }
 
-/// What is compared.
+/// The metric that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Rate,
@@ -61,7 +61,7 @@ impl Finding {
         }
     }
 
-    /// Returns the ratio with its range, and what it must be read with.
+    /// Returns the ratio with its range, and a note if the generator was saturated.
     pub(crate) fn figure(&self) -> String {
         let note = if self.saturated { ", generator saturated" } else { "" };
         format!("{}{note}", written(&self.ratio))
@@ -86,7 +86,8 @@ pub(crate) fn findings(results: &Results) -> Vec<Finding> {
     found
 }
 
-/// Ours and theirs, by index.
+/// Returns the pairs of systems that are compared: the indices of Perdura's system and of the
+/// other.
 fn pairs(systems: &[System]) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
     for (o, ours) in systems.iter().enumerate() {
@@ -114,7 +115,7 @@ fn pairs(systems: &[System]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// Returns true if a pool is another one with something added: a medium, a read cache.
+/// Returns true if a pool is another pool with something added: an emulated medium or a read cache.
 fn is_variant(ours: &str, theirs: &str) -> bool {
     let plain = ours.strip_suffix("-cache");
     ours != theirs && (theirs == "perdura-pmem" || plain == Some(theirs))

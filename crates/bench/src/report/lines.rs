@@ -1,9 +1,9 @@
-//! A chart as a picture: lines over an ordered axis, with whiskers for the spread and names at the
-//! ends of the lines.
+//! Draws a chart: lines over an ordered axis, with whiskers for the spread and names at the ends of
+//! the lines.
 //!
-//! A name is where its line ends, so that no eye has to travel to a legend; names that would
-//! cover each other move apart, and a thin line leads back. Colour is never the only sign: each
-//! style has a shape too.
+//! Each name is at the end of its line, so that a reader needs no legend. Names that would overlap
+//! are moved apart and joined to their lines by thin lines. Colour is never the only distinction:
+//! each style has a shape too.
 
 use super::chart::{Chart, Point, Series};
 use super::scale::Axis;
@@ -11,11 +11,11 @@ use super::svg::{Anchor, Canvas};
 use crate::table::escape;
 use std::fmt::Write;
 
-/// The size of a picture, in pixels of its own.
+/// The size of a picture, in user units.
 const WIDTH: f64 = 800.0;
 const HEIGHT: f64 = 380.0;
 
-/// Where the plot is in it; its right end leaves space for names.
+/// The edges of the plot in the picture; the right edge leaves space for names.
 const LEFT: f64 = 66.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = HEIGHT - 48.0;
@@ -23,14 +23,14 @@ const BOTTOM: f64 = HEIGHT - 48.0;
 /// The height of a name.
 const NAME: f64 = 16.0;
 
-/// The width of a letter, in wide fonts.
+/// The width of a letter in a wide font.
 const LETTER: f64 = 8.1;
 
-/// Letters of the longest name; what is longer is cut.
+/// The maximum number of letters of a name; longer names are cut.
 const LONGEST: usize = 38;
 
-/// Points of neighbouring series at one place stand this far apart where nothing leads from place
-/// to place.
+/// The horizontal distance between points of neighbouring series at the same position, on an axis
+/// without order.
 const DODGE: f64 = 7.0;
 
 /// Draws a chart that has something to draw.
@@ -46,18 +46,17 @@ pub(crate) fn draw(chart: &Chart) -> String {
     axes(&mut canvas, chart, &x, &y);
     let places: Vec<Vec<(f64, f64)>> =
         (0..chart.series.len()).map(|n| place(chart, n, &x, &y)).collect();
-    // The first system is what the page is about: it is drawn last, over the others.
+    // The first system is the subject of the page, so it is drawn last, on top of the others.
     for (series, places) in chart.series.iter().zip(&places).rev() {
         marks(&mut canvas, chart, series, places, &y);
     }
     names(&mut canvas, chart, &places);
-    // On a narrow screen the plot has all of the width, and the names next to it are those of a
-    // legend.
+    // On a narrow screen the plot takes the whole width, and a legend replaces the names.
     let plot = format!(" style=\"--plot:{:.3}\"", (right(chart) + 6.0) / WIDTH);
     wrap((&chart.id, &plot), &chart.title, &chart.description, (WIDTH, HEIGHT), &canvas.0)
 }
 
-/// Returns an SVG element that says what it shows, with further attributes of it.
+/// Returns an SVG element with a title, a description and additional attributes.
 pub(crate) fn wrap(
     (id, attributes): (&str, &str),
     title: &str,
@@ -80,13 +79,13 @@ pub(crate) fn wrap(
     svg
 }
 
-/// Returns the right end of the plot.
+/// Returns the right edge of the plot.
 fn right(chart: &Chart) -> f64 {
     let letters = chart.series.iter().map(|series| series.label().chars().count()).max();
     WIDTH - 26.0 - letters.unwrap_or(0).clamp(16, LONGEST) as f64 * LETTER
 }
 
-/// Returns a name that fits.
+/// Returns a name, cut if it is too long.
 fn short(name: &str) -> String {
     match name.chars().count() {
         0..=LONGEST => name.to_owned(),
@@ -98,7 +97,7 @@ fn horizontal(chart: &Chart) -> Axis {
     let places: Vec<f64> = chart.x.places.iter().map(|(place, _)| *place).collect();
     let low = places.iter().copied().fold(f64::INFINITY, f64::min);
     let high = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    // A place that is alone is in the middle.
+    // A single position is in the middle.
     let (low, high) = match (low == high, chart.x.log) {
         (true, true) => (low / 2.0, high * 2.0),
         (true, false) => (low - 1.0, high + 1.0),
@@ -131,7 +130,7 @@ fn axes(canvas: &mut Canvas, chart: &Chart, x: &Axis, y: &Axis) {
     canvas.text("name", (f64::midpoint(LEFT, right), HEIGHT - 8.0), Anchor::Middle, &chart.x.title);
 }
 
-/// Returns the pixels of a series, point by point.
+/// Returns the coordinates of the points of a series.
 fn place(chart: &Chart, n: usize, x: &Axis, y: &Axis) -> Vec<(f64, f64)> {
     let shift = match chart.x.ordered {
         true => 0.0,
@@ -164,7 +163,7 @@ fn marks(canvas: &mut Canvas, chart: &Chart, series: &Series, places: &[(f64, f6
     }
 }
 
-/// Names next to the last points, from top to bottom, moved apart.
+/// Draws the names next to the last points, moved apart where they would overlap.
 fn names(canvas: &mut Canvas, chart: &Chart, places: &[Vec<(f64, f64)>]) {
     let mut ends: Vec<(&Series, (f64, f64))> =
         chart.series.iter().zip(places).filter_map(|(s, p)| Some((s, *p.last()?))).collect();
@@ -185,8 +184,8 @@ fn names(canvas: &mut Canvas, chart: &Chart, places: &[Vec<(f64, f64)>]) {
     }
 }
 
-/// Moves ascending places apart by at least `space`, as little as possible from the top down, and
-/// back into the range.
+/// Moves ascending positions down until they are at least `space` apart, then moves those beyond
+/// the end of the range back up.
 pub(crate) fn spread(wanted: &[f64], space: f64, range: (f64, f64)) -> Vec<f64> {
     let mut found: Vec<f64> = wanted.to_vec();
     for n in 1..found.len() {

@@ -1,10 +1,9 @@
 //! The report of a comparison: one HTML page, and the same document for the documentation.
 //!
-//! Everything follows from [`Results`] and nothing else, so that a report can be made again,
-//! elsewhere and later, from its JSON file. A chart layer of our own draws the pictures: what is
-//! needed is two forms (`lines` and `ranges`), colours that follow the reader's scheme by CSS, a
-//! title on every mark and names at the ends of lines, and general libraries write fixed colours
-//! and none of the rest.
+//! Reports depend only on [`Results`], so that a report can be made again from its JSON file,
+//! elsewhere and later. The pictures are drawn here: they need two forms (`lines` and `ranges`),
+//! colours that follow the reader's scheme through CSS, a title on every mark and names at the ends
+//! of lines. General chart libraries use fixed colours and offer none of the rest.
 //!
 //! **Must not know** how anything was measured.
 
@@ -28,7 +27,7 @@ use crate::Verdict;
 use crate::results::{FileError, Results};
 use std::path::{Path, PathBuf};
 
-/// Makes a report as the command line asks.
+/// Makes the report that the command line asks for.
 pub fn run(arguments: &Arguments) -> Verdict {
     let made = Results::load(&arguments.results).and_then(|results| {
         let page = write(&results, &arguments.out)?;
@@ -49,7 +48,7 @@ pub fn run(arguments: &Arguments) -> Verdict {
     }
 }
 
-/// Writes `report.html` into a folder, which is made if it is not there. Gives the page's path.
+/// Writes `report.html` into a folder, which is created if necessary. Returns the path of the page.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -68,7 +67,7 @@ fn page(results: &Results) -> String {
 mod tests {
     use super::*;
 
-    /// The results that all parts of the tool are tested with.
+    /// Returns the sample results that the tests use.
     pub(crate) fn sample() -> Results {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sample/results.json");
         Results::load(Path::new(path)).expect("the sample is read")

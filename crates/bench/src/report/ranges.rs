@@ -1,5 +1,4 @@
-//! Ratios as a picture: a mark with its range for each, on a logarithmic axis, and a line where
-//! both sides are equal.
+//! Draws ratios: a mark with a range for each, on a logarithmic axis, and a line at 1.
 
 use super::lines::wrap;
 use super::scale::Axis;
@@ -29,7 +28,7 @@ impl Row {
     }
 }
 
-/// Draws ratios; none if none can be drawn.
+/// Draws ratios; `None` if none of them can be drawn.
 pub(crate) fn draw(id: &str, title: &str, description: &str, rows: &[Row]) -> Option<String> {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.can_be_drawn()).collect();
     if rows.is_empty() {
@@ -59,7 +58,7 @@ pub(crate) fn draw(id: &str, title: &str, description: &str, rows: &[Row]) -> Op
 
 fn show(canvas: &mut Canvas, row: &Row, x: &Axis, y: f64) {
     let style = row.style % 10;
-    // What is divided is above by what.
+    // The metric is above the two systems.
     match row.name.split_once(", ") {
         Some((what, sides)) => {
             canvas.text("row", (LEFT - 20.0, y - 3.0), Anchor::End, what);

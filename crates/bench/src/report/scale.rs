@@ -1,9 +1,9 @@
-//! The place of a value on an axis, and which values deserve a tick.
+//! The position of a value on an axis, and the choice of ticks.
 //!
-//! Nothing here trusts its input: what is not finite, or not positive on a logarithmic axis, has no
-//! place, and an axis without a single value is still an axis.
+//! The input is not trusted: a value that is not finite, or not positive on a logarithmic axis, has
+//! no position, and there is an axis even without values.
 
-/// A length of pixels that represents a range of values.
+/// A range of pixels that represents a range of values.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
     low: f64,
@@ -11,12 +11,12 @@ pub(crate) struct Axis {
     log: bool,
     from: f64,
     to: f64,
-    /// Values that get a line and a label.
+    /// The values that get a line and a label.
     pub(crate) ticks: Vec<f64>,
 }
 
 impl Axis {
-    /// Makes an axis from zero to a round number above the values, between two pixels.
+    /// Returns an axis from zero to a round number not below the values, between two pixels.
     pub(crate) fn linear(values: &[f64], pixels: (f64, f64)) -> Axis {
         let highest = values.iter().copied().filter(|v| v.is_finite()).fold(0.0, f64::max);
         let highest = if highest > 0.0 { highest } else { 1.0 };
@@ -26,7 +26,8 @@ impl Axis {
         Axis { low: 0.0, high: count * step, log: false, from: pixels.0, to: pixels.1, ticks }
     }
 
-    /// Makes an axis over whole decades around the values, or over less where they lie within one.
+    /// Returns a logarithmic axis around the values. Its ends are 1, 2 or 5 times a power of ten,
+    /// or multiples from a finer list if that gives fewer than three ticks.
     pub(crate) fn log(values: &[f64], pixels: (f64, f64)) -> Axis {
         let good = || values.iter().copied().filter(|v| v.is_finite() && *v > 0.0);
         let lowest = good().fold(f64::INFINITY, f64::min);
@@ -37,7 +38,7 @@ impl Axis {
             all = marks(lowest, highest, &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]);
         }
         let (low, high) = (all[0], all[all.len() - 1]);
-        // Labels of every 2 and 5 fit as long as there are few of them.
+        // Ticks at 2 and 5 fit only if there are few of them.
         let ticks = match all.len() {
             0..=9 => all,
             _ => all.into_iter().filter(|v| is_decade(*v)).collect(),
@@ -45,7 +46,7 @@ impl Axis {
         Axis { low, high, log: true, from: pixels.0, to: pixels.1, ticks }
     }
 
-    /// Makes an axis exactly from one value to another, with ticks at given values.
+    /// Returns an axis that spans exactly this range, with ticks at the given values.
     pub(crate) fn fixed(range: (f64, f64), log: bool, ticks: Vec<f64>, pixels: (f64, f64)) -> Axis {
         let (low, high) = range;
         let high = if high > low {
@@ -58,7 +59,7 @@ impl Axis {
         Axis { low, high, log, from: pixels.0, to: pixels.1, ticks }
     }
 
-    /// Returns the pixel of a value; none for what has no place here.
+    /// Returns the pixel of a value; `None` if the value has no position.
     pub(crate) fn at(&self, value: f64) -> Option<f64> {
         let share = match self.log {
             true if value > 0.0 => (value / self.low).ln() / (self.high / self.low).ln(),
@@ -70,14 +71,15 @@ impl Axis {
     }
 }
 
-/// Returns the next above of 1, 2, 2.5 or 5 times a power of ten.
+/// Returns the smallest of 1, 2, 2.5, 5 and 10 times a power of ten that is not below `at_least`.
 fn round_step(at_least: f64) -> f64 {
     let power = 10f64.powf(at_least.log10().floor());
     let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|step| step * power);
     steps.into_iter().find(|step| *step >= at_least * (1.0 - 1e-9)).unwrap_or(10.0 * power)
 }
 
-/// Multiples of powers of ten from the last one at or below `low` to the first at or above `high`.
+/// Returns multiples of powers of ten, from the last one at or below `low` to the first one at or
+/// above `high`.
 fn marks(low: f64, high: f64, multiples: &[f64]) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32 - 1, high.log10().ceil() as i32);
     let of = |exponent| multiples.iter().map(move |m| m * 10f64.powi(exponent));

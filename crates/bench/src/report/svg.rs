@@ -1,13 +1,13 @@
-//! Elements of SVG, with numbers that a browser takes.
+//! SVG elements.
 
 use crate::table::escape;
 use std::fmt::Write;
 
-/// Elements, written one after the other.
+/// A sequence of elements.
 #[derive(Default)]
 pub(crate) struct Canvas(pub(crate) String);
 
-/// How a text hangs from its point.
+/// The point of a text that is placed at its coordinates.
 #[derive(Clone, Copy)]
 pub(crate) enum Anchor {
     Start,
@@ -15,12 +15,12 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// How many shapes of marks there are. It has no factor in common with the number of colours, ten:
-/// so seventy series differ, the first seven in both.
+/// The number of shapes of marks. It is coprime to the number of colours, ten, so that seventy
+/// series have different marks; the first seven differ in both colour and shape.
 const SHAPES: usize = 7;
 
-/// Returns the corners of a mark's shape around its centre, where a circle has a radius of one;
-/// none for the circle itself.
+/// Returns the corners of a shape around its centre, in units of the circle's radius; `None` for
+/// the circle itself.
 fn corners(shape: usize) -> Option<&'static [(f64, f64)]> {
     Some(match shape % SHAPES {
         0 => return None,
@@ -55,7 +55,7 @@ impl Canvas {
         ));
     }
 
-    /// Draws a line through points; nothing for fewer than two.
+    /// Draws a line through the points; nothing if there are fewer than two.
     pub(crate) fn path(&mut self, class: &str, points: &[(f64, f64)]) {
         if points.len() < 2 {
             return;
@@ -67,7 +67,7 @@ impl Canvas {
         self.put(format_args!(r#"<path class="{class}" d="{d}"/>"#));
     }
 
-    /// Draws a mark of one of several shapes, with what it says when somebody points at it.
+    /// Draws a mark of a shape, with a tooltip.
     pub(crate) fn mark(&mut self, class: &str, shape: usize, at: (f64, f64), says: &str) {
         const R: f64 = 4.2;
         let ((x, y), says) = (at, escape(says));
@@ -95,7 +95,7 @@ impl Canvas {
 mod tests {
     use super::*;
 
-    /// Neither colour nor shape alone tells many series apart; together they do.
+    /// Neither colour nor shape alone distinguishes many series; together they do.
     #[test]
     fn no_two_of_seventy_series_have_the_same_mark() {
         let mark = |style: usize| {

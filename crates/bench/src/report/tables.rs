@@ -1,5 +1,5 @@
-//! The tables of a report that are not the figures of a chart: ratios, machine, systems, loads,
-//! what is missing.
+//! The tables of a report that do not belong to a chart: ratios, machine, systems, loads, what is
+//! missing.
 
 use super::chart::label;
 use super::findings::{Finding, Verdict};
@@ -11,10 +11,10 @@ use crate::results::{
 use crate::table::{Table, cells};
 use crate::units::{Unit, digits};
 
-/// Fewer operations than this say nothing about five nines.
+/// The minimum number of operations for a percentile with five nines.
 const FIVE_NINES: u64 = 100_000;
 
-/// Returns the ratios that matter most, those that were not measured too.
+/// Returns the most important ratios, including those that were not measured.
 pub(crate) fn key_ratios(results: &Results) -> Table {
     let mut table = Table::new(["ratio", "here (lowest to highest; rounds)"]);
     for row in results.key_ratios() {
@@ -23,19 +23,19 @@ pub(crate) fn key_ratios(results: &Results) -> Table {
     table
 }
 
-/// Ratios that a picture shows, in figures.
+/// Returns the ratios of a picture as figures.
 pub(crate) fn ratios(rows: &[Row]) -> Table {
     let mut table = Table::new(["ratio", "here"]);
     rows.iter().for_each(|row| table.add(vec![row.name.clone(), written(&row.ratio)]));
     table
 }
 
-/// Returns the name of a system with what it is not.
+/// Returns the title of a system, marked if it is emulated.
 pub(crate) fn name(results: &Results, system: usize) -> String {
     results.systems.get(system).map_or_else(String::new, |s| label(&s.title, s.emulated.is_some()))
 }
 
-/// Comparisons of one outcome, the clearest first.
+/// Returns the comparisons with one outcome, the clearest first.
 pub(crate) fn outcome<'a>(
     results: &Results,
     findings: impl IntoIterator<Item = &'a Finding>,
@@ -52,7 +52,7 @@ pub(crate) fn outcome<'a>(
     table
 }
 
-/// Returns where it was measured and with what.
+/// Returns a description of the machine and the programs.
 pub(crate) fn machine(results: &Results) -> Table {
     let m = &results.machine;
     let kind = if m.virtual_machine { "virtual machine" } else { "machine" };
@@ -75,7 +75,7 @@ pub(crate) fn machine(results: &Results) -> Table {
     table
 }
 
-/// Returns the systems with their promises and command lines.
+/// Returns the systems with their durability and command lines.
 pub(crate) fn systems(results: &Results) -> Table {
     let head =
         ["system", "durable when the reply leaves", "medium", "domain", "emulated", "command"];
@@ -89,7 +89,7 @@ pub(crate) fn systems(results: &Results) -> Table {
     table
 }
 
-/// Returns the loads.
+/// Returns the parameters of the loads.
 pub(crate) fn workloads(results: &Results) -> Table {
     let mut table = Table::new([
         "load",
@@ -122,8 +122,8 @@ pub(crate) fn workloads(results: &Results) -> Table {
     table
 }
 
-/// Returns the loads of a kind by system: rate, CPU time and bytes for the disk of an operation,
-/// until everything is done that was deferred.
+/// Returns the loads of a kind by system: rate, CPU time and bytes written to disk per operation,
+/// up to the end of all deferred work.
 pub(crate) fn commands(results: &Results, kind: WorkloadKind) -> Table {
     let head = ["load", "system", "a second", "CPU time of an operation", "bytes for the disk"];
     let mut table = Table::new(head);
@@ -143,8 +143,8 @@ pub(crate) fn commands(results: &Results, kind: WorkloadKind) -> Table {
     table
 }
 
-/// Returns the bytes of memory that each system counts for a key. Loads over the same data in the
-/// same servers have one row.
+/// Returns the bytes of memory per key that each system reports. Loads that used the same data in
+/// the same servers share one row.
 pub(crate) fn memory(results: &Results) -> Table {
     let mut table = Table::new(["the data of", "system", "bytes of a key or element"]);
     let mut before = Vec::new();
@@ -165,7 +165,7 @@ pub(crate) fn memory(results: &Results) -> Table {
     table
 }
 
-/// Returns every run, for servers that went on from round to round.
+/// Returns every run, for servers that are kept from round to round.
 pub(crate) fn rounds(results: &Results) -> Table {
     let head = ["load", "system", "round", "a second", "p99.9", "slowest", "memory", "files"];
     let mut table = Table::new(head);
@@ -180,7 +180,7 @@ pub(crate) fn rounds(results: &Results) -> Table {
     table
 }
 
-/// Returns what came back after each kill.
+/// Returns what each system recovered after each kill.
 pub(crate) fn recovery(results: &Results) -> Table {
     let title = |id: &str| {
         let at = results.systems.iter().position(|system| system.id == id);
@@ -209,7 +209,7 @@ pub(crate) fn recovery(results: &Results) -> Table {
     table
 }
 
-/// Returns what is not there, and why.
+/// Returns what is missing, and why.
 pub(crate) fn skipped(results: &Results) -> Table {
     let mut table = Table::new(["what", "why"]);
     results.skipped.iter().for_each(|skipped| table.add(cells![skipped.what, skipped.why]));
@@ -230,7 +230,7 @@ pub(crate) fn skipped(results: &Results) -> Table {
     table
 }
 
-/// Returns every row of a medium.
+/// Returns every row of a device study.
 pub(crate) fn device(study: &DeviceStudy) -> Table {
     let mut table = Table::new([
         "method",
@@ -276,7 +276,7 @@ pub(crate) fn device(study: &DeviceStudy) -> Table {
     table
 }
 
-/// Returns what a single step costs on a medium, in sentences.
+/// Returns sentences about the cost of single steps on a medium.
 pub(crate) fn costs(study: &DeviceStudy) -> Vec<String> {
     let Some(costs) = &study.costs else { return Vec::new() };
     let mut lines = vec![format!(
@@ -303,7 +303,7 @@ pub(crate) fn costs(study: &DeviceStudy) -> Vec<String> {
     lines
 }
 
-/// Returns the name of a row's pattern, as fio has it.
+/// Returns fio's name for the pattern of a row.
 fn pattern(row: &DeviceRow) -> String {
     let random = match row.pattern {
         Pattern::Composite => return "composite".into(),

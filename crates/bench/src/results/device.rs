@@ -1,61 +1,61 @@
-//! What a medium can do by itself: the rows of the device study.
+//! The results of the device study: what a medium can do by itself.
 
 use serde::{Deserialize, Serialize};
 
-/// One medium.
+/// The study of one medium.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceStudy {
-    /// The directory whose medium this is, as it was given.
+    /// The directory on the medium, as given.
     pub dir: String,
-    /// The medium in words: `tmpfs`, `ext4 on /dev/vda`.
+    /// The file system and its device: `tmpfs (DRAM)`, `ext4 on /dev/vda (virtual disk)`.
     pub medium: String,
-    /// The persistence domain that was found there: `clwb`, `eadr`, `msync`, `process`.
+    /// The detected persistence domain: `clwb`, `eadr`, `msync`, `process`.
     pub domain: String,
     /// Whether persistent memory is emulated there.
     pub emulated: bool,
-    /// What survives what, in words that are printed next to the figures.
+    /// What a write survives, in words that are printed next to the figures.
     pub note: String,
     /// The instruction that writes a cache line back: `clwb`, `clflushopt`.
     pub write_back: String,
-    /// Bytes of the file that was read and written.
+    /// The size of the file that was read and written, in bytes.
     pub size: u64,
-    /// The numbers of threads that were tried.
+    /// The numbers of threads that were measured.
     pub threads: Vec<u32>,
     /// Seconds of each row.
     pub seconds: f64,
-    /// Times of single operations.
+    /// The costs of single steps.
     pub costs: Option<DeviceCosts>,
-    /// One entry for each combination.
+    /// One entry for each combination of method, pattern, block size and threads.
     pub rows: Vec<DeviceRow>,
 }
 
-/// Times of single operations, in nanoseconds.
+/// The costs of single steps, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceCosts {
-    /// A fence with one line flushed before it, less the flush.
+    /// A fence with nothing to wait for.
     pub fence_ns: f64,
-    /// The flush of one line.
+    /// The flush of one line, as the difference between storing lines with and without flushes.
     pub flush_ns: f64,
-    /// Reading the clock around an operation: what was taken from the times of which percentiles
-    /// are made. `None` in older results, where it was not, and where the mean was that of the
-    /// timed operations.
+    /// Reading the clock around an operation; this was subtracted from the times that the
+    /// percentiles are based on. `None` in older results, where it was not subtracted and the mean
+    /// was that of the timed operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_ns: Option<f64>,
     /// Appends to a log.
     pub appends: Vec<AppendCost>,
 }
 
-/// The time of an append of one record to a log.
+/// The time to append one record to a log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AppendCost {
-    /// How, as in [`DeviceRow::method`].
+    /// The method, as in [`DeviceRow::method`].
     pub method: String,
     /// Records that share one fence.
     pub batch: u32,
-    /// Nanoseconds of each record: the median of all rounds.
+    /// Nanoseconds per record: the median of all rounds.
     pub ns_per_record: f64,
     /// The lowest round.
     pub low: f64,
@@ -63,61 +63,61 @@ pub struct AppendCost {
     pub high: f64,
 }
 
-/// Where the next block is.
+/// The position of the next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// After the last one.
+    /// After the previous block.
     Sequential,
     /// Anywhere.
     Random,
-    /// Several streams at once, some sequential, some random, each with a block size of its own.
+    /// Several interleaved streams, sequential and random, each with its own block size.
     Composite,
 }
 
-/// One way to access a medium, measured.
+/// The measurement of one way to access a medium.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceRow {
-    /// How: `memcpy`, `memcpy + clwb + fence`, `non-temporal + fence`, `mmap + msync`, `pwrite +
-    /// fdatasync`, `O_DIRECT`.
+    /// The method: `memcpy`, `memcpy + clwb + fence`, `non-temporal + fence`, `mmap + msync`,
+    /// `pwrite + fdatasync`, `O_DIRECT`.
     pub method: String,
-    /// Bytes of a block; 0 for the composite, whose streams have their own.
+    /// Bytes of a block; 0 for the composite, whose streams have their own sizes.
     pub block: u64,
-    /// Where the next block is.
+    /// The position of the next block.
     pub pattern: Pattern,
-    /// The share of reads in percent: 0, 50, 65, 100.
+    /// The share of reads in percent: 0, 50, 65, 67 (the composite), 100.
     pub reads_percent: u32,
-    /// Threads that did it at once.
+    /// The number of concurrent threads.
     pub threads: u32,
-    /// Whether a block is durable, as far as the medium goes, when its operation ends.
+    /// Whether a block is durable on this medium when its operation ends.
     pub durable: bool,
-    /// Whether this is DRAM in the place of persistent memory.
+    /// Whether this is DRAM instead of persistent memory.
     pub emulated: bool,
-    /// Why this row has no figures: the medium refuses the method. `None` when it has.
+    /// Why this row has no figures: the medium refuses the method. `None` if it has figures.
     pub skipped: Option<String>,
-    /// Operations that were done, all threads together.
+    /// Operations of all threads.
     pub ops: u64,
-    /// Seconds that they took.
+    /// The planned duration in seconds.
     pub seconds: f64,
-    /// Bytes per second, all threads together.
+    /// Bytes per second of all threads.
     pub bytes_per_second: f64,
-    /// Bytes per second in the slowest slice of the time.
+    /// Bytes per second in the slowest slice of the measurement.
     pub low: f64,
-    /// Bytes per second in the fastest slice of the time.
+    /// Bytes per second in the fastest slice of the measurement.
     pub high: f64,
-    /// Operations per second, all threads together.
+    /// Operations per second of all threads.
     pub iops: f64,
-    /// Mean time of a thread for an operation in nanoseconds, of those that were not timed one by
-    /// one: it fits [`iops`](DeviceRow::iops).
+    /// Mean time of an operation in one thread, in nanoseconds, from the slices without individual
+    /// timing: it agrees with [`iops`](DeviceRow::iops).
     pub mean_ns: f64,
-    /// Median time of an operation that is alone, in nanoseconds, as are the following: of
-    /// those that were timed.
+    /// Median time of an operation in nanoseconds. This and the following figures are from
+    /// operations that were timed one by one.
     pub p50_ns: u64,
-    /// 99 % are faster; nanoseconds.
+    /// The 99th percentile, in nanoseconds.
     pub p99_ns: u64,
-    /// 99.999 % are faster; nanoseconds.
+    /// The 99.999th percentile, in nanoseconds.
     pub p99_999_ns: u64,
-    /// The slowest, in nanoseconds.
+    /// The maximum, in nanoseconds.
     pub max_ns: u64,
 }

@@ -1,5 +1,5 @@
-//! Results as a file: written whole after every run, so that whatever ends the tool leaves what was
-//! measured.
+//! The file of the results. It is rewritten completely after every run, so that the measurements
+//! survive any end of the tool.
 
 use super::{FORMAT, Results};
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tempfile::Builder;
 use thiserror::Error;
 
-/// A file of results could not be written or read.
+/// A file could not be written or read.
 #[derive(Debug, Error)]
 #[error("{}: {why}", path.display())]
 pub struct FileError {
@@ -21,12 +21,12 @@ pub struct FileError {
 }
 
 impl FileError {
-    /// Makes one of whatever says why.
+    /// Returns a function that turns a cause into an error about this path.
     pub(crate) fn of<E: ToString>(path: &Path) -> impl Fn(E) -> FileError + use<'_, E> {
         |why| FileError { path: path.to_owned(), why: why.to_string() }
     }
 
-    /// Makes one of a step that failed, as the kernel says.
+    /// Returns a function that turns a system error in this step into an error about this path.
     pub(crate) fn step<'a, E: Into<io::Error>>(
         path: &'a Path,
         step: &'static str,
@@ -35,15 +35,15 @@ impl FileError {
     }
 }
 
-/// What every format has.
+/// The part that all formats have in common.
 #[derive(Deserialize)]
 struct Head {
     format: u32,
 }
 
 impl Results {
-    /// Writes a file. Whoever reads it meanwhile sees the old one or the new one, never a part of
-    /// it.
+    /// Writes the results to a file, atomically: a concurrent reader sees the old file or the new
+    /// one.
     pub fn save(&self, path: &Path) -> Result<(), FileError> {
         let text = serde_json::to_string_pretty(self).map_err(FileError::of(path))?;
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
@@ -60,10 +60,10 @@ impl Results {
         write().map_err(FileError::of(path))
     }
 
-    /// Reads a file.
+    /// Reads results from a file.
     ///
     /// # Errors
-    /// It cannot be read, holds something else, or has another format.
+    /// The file cannot be read, is not a file of results, or has another format.
     pub fn load(path: &Path) -> Result<Results, FileError> {
         let text = fs::read_to_string(path).map_err(FileError::of(path))?;
         let other = |cause: serde_json::Error| {
@@ -103,7 +103,7 @@ mod tests {
         assert!(error.contains("No such file"), "{error}");
     }
 
-    /// The file that other parts of the tool are tested with.
+    /// The sample that other tests use is in the current format.
     #[test]
     fn the_sample_is_in_the_format_of_today() {
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sample/results.json"));

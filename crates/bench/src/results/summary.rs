@@ -1,15 +1,15 @@
-//! What follows from the runs: medians, spreads, ratios.
+//! Computes medians, spreads and ratios from the runs.
 //!
-//! A ratio is taken round by round, between two runs that were next to each other in time, and its
-//! median is shown: what slows the machine down for a minute slows both, and a ratio of two medians
-//! from different minutes would show that minute. Nothing is computed from fewer figures than there
-//! are.
+//! A ratio is taken round by round, between two runs that were close together in time, and the
+//! median of the ratios is shown: a slowdown of the machine for a minute affects both runs, whereas
+//! the ratio of two medians from different minutes would contain it. Rounds in which only one of
+//! the two systems ran are left out.
 
 use super::{Results, Run, Workload};
 use crate::stats::{Summary, ratio};
 use crate::units::amount;
 
-/// A figure of a run.
+/// The metrics of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Operations per second.
@@ -18,7 +18,7 @@ pub enum Metric {
     ServerCpu,
     /// Mean latency in microseconds.
     Mean,
-    /// Latency in microseconds that 99 % stay under.
+    /// The 99th percentile of the latency in microseconds.
     P99,
 }
 
@@ -33,12 +33,12 @@ impl Run {
         self.server_cpu_seconds / self.operations as f64 * 1e6
     }
 
-    /// Bytes that were given to the disk per operation; `None` where nobody counted.
+    /// Bytes written to the disk per operation; `None` if they were not counted.
     pub fn written(&self) -> Option<f64> {
         Some(self.written_bytes? as f64 / self.operations as f64)
     }
 
-    /// Returns a figure of it.
+    /// Returns a metric of the run.
     pub fn metric(&self, metric: Metric) -> f64 {
         match metric {
             Metric::Rate => self.rate(),
@@ -50,35 +50,35 @@ impl Run {
 }
 
 impl Results {
-    /// Returns the runs of a system with a workload, in order.
+    /// Returns the runs of a workload on a system, in order.
     pub fn runs_of(&self, workload: &str, system: &str) -> impl Iterator<Item = &Run> {
         let of = move |run: &&Run| run.workload == workload && run.system == system;
         self.runs.iter().filter(of)
     }
 
-    /// Returns a figure of a system with a workload over all rounds; `None` when it did not run.
+    /// Returns a metric of a workload on a system over all rounds; `None` if it did not run.
     pub fn summary(&self, workload: &str, system: &str, metric: Metric) -> Option<Summary> {
         let figures: Vec<f64> =
             self.runs_of(workload, system).map(|run| run.metric(metric)).collect();
         Summary::of(&figures)
     }
 
-    /// Bytes that a system gave to the disk per operation of a workload; `None` where nobody
-    /// counted.
+    /// Returns the bytes that a system wrote to the disk per operation of a workload; `None` if
+    /// they were not counted.
     pub fn written(&self, workload: &str, system: &str) -> Option<Summary> {
         let runs = self.runs_of(workload, system);
         Summary::of(&runs.filter_map(Run::written).collect::<Vec<_>>())
     }
 
-    /// Returns the bytes of memory that a system counted for each key of a workload; `None` where
-    /// nobody counted.
+    /// Returns the bytes of memory that a system reported per key of a workload; `None` if it was
+    /// not filled, or in older results.
     pub fn memory(&self, workload: &Workload, system: &str) -> Option<Summary> {
         let each = |run: &Run| Some(run.data_bytes? as f64 / workload.keys as f64);
         Summary::of(&self.runs_of(&workload.id, system).filter_map(each).collect::<Vec<_>>())
     }
 
-    /// Returns a figure of one system divided by that of another, round by round; `None` when no
-    /// round has both.
+    /// Returns a metric of the system `over` divided by that of `under`, round by round; `None` if
+    /// they have no round in common.
     pub fn ratio(
         &self,
         workload: &str,
@@ -94,13 +94,13 @@ impl Results {
         ratio(&over, &under)
     }
 
-    /// Returns true if the generator set the rate in any run of a system with a workload.
+    /// Returns true if the generator limited the rate in any run of a workload on a system.
     pub fn is_saturated(&self, workload: &str, system: &str) -> bool {
         self.runs_of(workload, system).any(|run| run.saturated)
     }
 
-    /// Seconds from exec to the first answered GET, over all restarts of a system with a data set
-    /// of this size.
+    /// Returns the seconds from exec to the first answered GET, over all restarts of a system with
+    /// a data set of this size.
     pub fn first_get(&self, system: &str, target_bytes: u64) -> Option<Summary> {
         let of = self.recovery.iter();
         let of = of.filter(|row| row.system == system && row.target_bytes == target_bytes);
@@ -108,8 +108,8 @@ impl Results {
         Summary::of(&seconds)
     }
 
-    /// Returns how many times as long as `under` a system takes to its first answer with a data set
-    /// of this size. Restarts have no partners in time: the range is that of all quotients.
+    /// Returns the time that `over` takes to its first answer, divided by that of `under`, with a
+    /// data set of this size. Restarts are not paired: the range is that of all quotients.
     pub fn restart_ratio(&self, over: &str, under: &str, target_bytes: u64) -> Option<Summary> {
         let slow = self.first_get(over, target_bytes)?;
         let fast = self.first_get(under, target_bytes).filter(|fast| fast.lowest > 0.0)?;
@@ -121,7 +121,7 @@ impl Results {
         })
     }
 
-    /// Returns the sizes of the data sets that were recovered, the smallest first.
+    /// Returns the sizes of the recovered data sets, in ascending order.
     pub fn recovered_sizes(&self) -> Vec<u64> {
         let mut sizes: Vec<u64> = self.recovery.iter().map(|row| row.target_bytes).collect();
         sizes.sort_unstable();
@@ -129,7 +129,7 @@ impl Results {
         sizes
     }
 
-    /// Returns the ratios that matter most: what the pool is for, and what it costs.
+    /// Returns the most important ratios: what the pool gains, and what it costs.
     pub fn key_ratios(&self) -> Vec<KeyRatio> {
         let mut rows = Vec::new();
         for (under, title) in
@@ -148,7 +148,7 @@ impl Results {
             what: "throughput of pure reads, PMEM to DRAM".into(),
             found: self.ratio("throughput-0", "perdura-pmem", "perdura-volatile", Metric::Rate),
         });
-        // With the largest data set that both came back with.
+        // For the largest data set that both systems recovered.
         let of = |bytes| {
             let found = self.restart_ratio("perdura-aof-everysec", "perdura-pmem", bytes)?;
             Some((bytes, found))
@@ -165,12 +165,12 @@ impl Results {
     }
 }
 
-/// A ratio of two systems.
+/// A named ratio of two systems.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyRatio {
-    /// What is divided by what.
+    /// The metric and the two systems.
     pub what: String,
-    /// What was found here; `None` when it was not measured.
+    /// The ratio; `None` if it was not measured.
     pub found: Option<Summary>,
 }
 
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_ratio_is_taken_round_by_round() {
-        // A slow second round halves both: the ratio of medians would see it, that of pairs does
+        // A slow second round halves both: the ratio of medians would change, that of pairs does
         // not.
         let runs = vec![
             run("perdura-pmem", 0, 400),

@@ -1,14 +1,14 @@
-//! The last step before a measured program runs: `perdura-bench launch ... -- PROGRAM ARGUMENTS`,
-//! which becomes the program.
+//! The last step before a measured program runs: `perdura-bench launch ... -- PROGRAM ARGUMENTS`
+//! replaces itself with the program.
 //!
-//! What it prepares must happen in the child itself: the kernel is to kill it when the tool ends,
-//! however that ends; it is to stay on the cores that it was given; and the moment of its exec is
-//! to be known without the time that this step takes. Between `fork` and `exec` only unsafe code
-//! could do that, so the tool starts itself with this command, does it in peace, and becomes the
+//! Three things must be done in the child itself: the kernel must kill it when the tool ends,
+//! however that happens; it must be pinned to its cores; and the time of its exec must be recorded
+//! without the time that this step takes. Between `fork` and `exec` only unsafe code could do that.
+//! So the tool starts itself with this command, prepares the process in safe code, and executes the
 //! program.
 //!
-//! **Invariant:** the kernel watches the *thread* that made the child. Programs are started by
-//! threads that live until the program has ended.
+//! **Invariant:** the kernel watches the *thread* that started the child. A program must be started
+//! by a thread that lives until the program has ended.
 
 use super::Failure;
 use clap::Args;
@@ -23,16 +23,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What is to become of this process.
+/// What to prepare, and which program to execute.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The process whose end is to end the program.
+    /// The process whose end also ends the program.
     #[arg(long)]
     parent: i32,
-    /// The cores that the program may use; all when none is named.
+    /// The cores that the program may use; all if none is named.
     #[arg(long, value_delimiter = ',')]
     cores: Vec<usize>,
-    /// A file for the moment of the exec, in nanoseconds of the monotonic clock.
+    /// A file for the time of the exec, in nanoseconds of the monotonic clock.
     #[arg(long)]
     stamp: Option<PathBuf>,
     /// The program and its arguments.
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     command: Vec<OsString>,
 }
 
-/// Becomes the program. Returns only if that fails.
+/// Replaces this process with the program. Returns only if that fails.
 pub(crate) fn run(options: &Options) -> io::Error {
     match prepare(options) {
         Ok(mut command) => {
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> io::Error {
 
 fn prepare(options: &Options) -> io::Result<Command> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // A parent that ended before that line will never be reported.
+    // If the parent ended before the call above, no signal will come.
     if getppid().map(Pid::as_raw_pid) != Some(options.parent) {
         return Err(io::Error::other("the tool that started this is gone"));
     }
@@ -66,8 +66,7 @@ fn prepare(options: &Options) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Keeps this thread, and those that it starts from now on, on these cores; on any when none is
-/// named.
+/// Pins this thread, and those that it starts from now on, to these cores; to all if none is named.
 pub(crate) fn stay_on(cores: &[usize]) -> Result<(), Failure> {
     bind(cores).map_err(Failure::of(format!("cores {cores:?}")))
 }
@@ -86,14 +85,14 @@ fn bind(cores: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Returns the monotonic clock, which all processes share.
+/// Returns the time of the monotonic clock, which all processes share.
 pub(crate) fn now() -> Duration {
     let time = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Returns the moment that a launched program noted.
+/// Returns the time of the exec that a launched program recorded.
 pub(crate) fn stamped(path: &Path) -> Option<Duration> {
     let text = fs::read_to_string(path).ok()?;
     text.parse().ok().map(Duration::from_nanos)

@@ -1,9 +1,10 @@
-//! A measured server: a child with a directory and a port of its own, gone when this value is gone.
+//! A measured server: a child process with its own directory and port, which ends when this value
+//! is dropped.
 //!
-//! A child is in a process group of its own, so that Ctrl-C reaches the tool alone, which then ends
-//! it. Should the tool itself be killed, the kernel kills the child (see [`launch`]). The directory
-//! is removed when this is dropped. When the tool is killed with SIGKILL it stays; its name says
-//! whose it was, and the next tool removes it.
+//! The child is in its own process group, so that Ctrl-C reaches only the tool, which then ends the
+//! child. If the tool itself is killed, the kernel kills the child (see [`launch`]). The directory
+//! is removed on drop. If the tool is killed with SIGKILL, the directory stays; its name contains
+//! the tool's process id, and the next tool removes it.
 
 pub(crate) mod launch;
 
@@ -24,45 +25,45 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use thiserror::Error;
 
-/// What the name of every directory begins with; the number of the tool's process follows.
+/// The prefix of the name of every directory; the tool's process id follows.
 const PREFIX: &str = "perdura-bench-";
 
-/// Lines of a server's log that a message shows.
+/// The number of lines of a server's log that a message shows.
 const LAST_LINES: usize = 15;
 
-/// Commands of one round trip while a server is filled, and their bytes.
+/// The maximum number of commands in one round trip while a server is filled, and of their bytes.
 const TOGETHER: u64 = 2000;
 const BYTES_TOGETHER: usize = 4 << 20;
 
-/// How long a server without data may take until it answers.
+/// How long a server without data may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a reply may take: a full disk or a rewrite may hold one back for a while.
+/// How long a reply may take: a full disk or a rewrite may delay it.
 const PATIENCE_FOR_A_REPLY: Duration = Duration::from_secs(60);
 
-/// How long a server may take to end that found its port taken.
+/// How long a server may take to end if its port was in use.
 const TIME_TO_END: Duration = Duration::from_secs(2);
 
-/// A server did not start, or is gone.
+/// A failure of a server or of its measurement.
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
-    /// It ended.
+    /// The server ended.
     #[error("it ended: {status}; the last lines of its log:\n{log}")]
     Ended {
-        /// How.
+        /// Its exit status.
         status: ExitStatus,
-        /// What it said last.
+        /// The last lines of its log.
         log: String,
     },
-    /// It does not answer.
+    /// The server does not answer.
     #[error("no answer within {seconds} seconds; the last lines of its log:\n{log}")]
     Silent {
-        /// How long it had.
+        /// How long it has had.
         seconds: u64,
-        /// What it said last.
+        /// The last lines of its log.
         log: String,
     },
-    /// It could not be started at all.
+    /// The server could not be started.
     #[error("{what}: {cause}")]
     Start {
         /// What failed.
@@ -73,7 +74,7 @@ pub(crate) enum Failure {
     /// The load generator failed.
     #[error("the load generator: {0}")]
     Generator(String),
-    /// It answered with an error, or its connection broke.
+    /// The server replied with an error, or a connection broke.
     #[error("{0}")]
     Reply(#[from] RedisError),
     /// The measurement was interrupted.
@@ -82,7 +83,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Makes a failure of what the system says.
+    /// Returns a function that turns a system error into a failure.
     pub(crate) fn of(what: impl ToString) -> impl FnOnce(io::Error) -> Failure {
         let what = what.to_string();
         |cause| Failure::Start { what, cause }
@@ -98,7 +99,7 @@ pub(crate) fn connect(port: u16) -> RedisResult<Connection> {
     Ok(connection)
 }
 
-/// Returns a command whose words are separated by spaces.
+/// Returns a command from a line whose words are separated by spaces.
 pub(crate) fn command(line: &str) -> Cmd {
     let mut words = line.split(' ');
     let mut command = redis::cmd(words.next().unwrap_or_default());
@@ -106,21 +107,21 @@ pub(crate) fn command(line: &str) -> Cmd {
     command
 }
 
-/// What to start.
+/// A server to start.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
-    /// This tool: see [`launch`].
+    /// This tool, which runs [`launch`].
     pub(crate) tool: PathBuf,
     /// The program.
     pub(crate) program: PathBuf,
-    /// Its arguments; `PORT` and `DIR` are replaced.
+    /// Its arguments, in which `PORT`, `DIR` and `JOURNAL` are replaced.
     pub(crate) arguments: Vec<String>,
-    /// The directory below which its own directory is made.
+    /// The directory in which the server's own directory is created.
     pub(crate) place: PathBuf,
-    /// The directory below which a journal of its own is, in the place of `JOURNAL`, if there is
-    /// one.
+    /// The directory in which a directory for the journal is created, if the journal is in another
+    /// place.
     pub(crate) journal: Option<PathBuf>,
-    /// The cores it may use; all when none is named.
+    /// The cores that the server may use; all if none is named.
     pub(crate) cores: Vec<usize>,
 }
 
@@ -153,7 +154,8 @@ impl Server {
         Err(Failure::of("a free port")(io::ErrorKind::AddrInUse.into()))
     }
 
-    /// Starts it again over what is in its directory. Returns at once: it may not answer yet.
+    /// Starts the server again on the files in its directory. Returns at once; the server may not
+    /// answer yet.
     pub(crate) fn start_again(&mut self) -> Result<(), Failure> {
         self.kill();
         self.spawn()
@@ -198,7 +200,8 @@ impl Server {
         let mut answered = None;
         self.wait_for(PATIENCE, Duration::from_millis(2), cancel, |server| {
             server.ask::<String>("PING")?;
-            // Another server on this port, unless the child stays.
+            // The answer may come from another server on this port, in which case the child will
+            // end.
             let since = *answered.get_or_insert_with(Instant::now);
             let is_it = server.is_the_child() || since.elapsed() > TIME_TO_END;
             Ok(is_it.then_some(()))
@@ -206,7 +209,8 @@ impl Server {
         self.still_runs()
     }
 
-    /// Asks until there is an answer; what loads its data, or does not listen yet, has none.
+    /// Calls `ask` until it has an answer. A server that is loading its data, or is not listening
+    /// yet, has none.
     pub(crate) fn wait_for<T>(
         &mut self,
         patience: Duration,
@@ -233,12 +237,13 @@ impl Server {
         }
     }
 
-    /// Returns the failure of giving no answer since then.
+    /// Returns the failure of a server that has not answered since this time.
     pub(crate) fn silent(&self, since: Instant) -> Failure {
         Failure::Silent { seconds: since.elapsed().as_secs(), log: self.last_lines() }
     }
 
-    /// Returns whether what answers is known to be the child, or a child of its own.
+    /// Returns true if the server that answers is known to be the child, or a process that it
+    /// started.
     fn is_the_child(&self) -> bool {
         let fields = self.info("server").unwrap_or_default();
         let process = fields.get("process_id").and_then(|text| Pid::from_raw(text.parse().ok()?));
@@ -246,7 +251,7 @@ impl Server {
         group.is_some() && group == self.child.as_ref().map(Pid::from_child)
     }
 
-    /// Fails if the process has ended by itself.
+    /// Fails if the process has ended.
     pub(crate) fn still_runs(&mut self) -> Result<(), Failure> {
         let Some(child) = &mut self.child else { return Ok(()) };
         match child.try_wait() {
@@ -261,7 +266,7 @@ impl Server {
         Ok(connect(self.port)?)
     }
 
-    /// Sends one command whose words are separated by spaces; an error reply is a failure.
+    /// Sends one command whose words are separated by spaces. An error reply is a failure.
     pub(crate) fn ask<T: FromRedisValue>(&self, line: &str) -> Result<T, Failure> {
         Ok(command(line).query(&mut self.connect()?)?)
     }
@@ -273,17 +278,18 @@ impl Server {
         Ok(fields.map(|(name, value)| (name.to_owned(), value.trim_end().to_owned())).collect())
     }
 
-    /// Returns a number of a section of INFO; 0 where the server does not have it.
+    /// Returns a number from a section of INFO; 0 if the server does not report it.
     pub(crate) fn figure(&self, section: &str, name: &str) -> Result<u64, Failure> {
         Ok(self.info(section)?.get(name).and_then(|text| text.parse().ok()).unwrap_or(0))
     }
 
-    /// Returns memory that holds data, as the server counts it.
+    /// Returns the `used_memory` that the server reports.
     pub(crate) fn used_memory(&self) -> Result<u64, Failure> {
         self.figure("memory", "used_memory")
     }
 
-    /// Sends `count` commands, made from their numbers, many to a round trip; none may be refused.
+    /// Sends `count` commands, made from their numbers, many per round trip. An error reply is a
+    /// failure.
     pub(crate) fn send(&self, count: u64, make: impl Fn(u64) -> Cmd) -> Result<(), Failure> {
         let mut connection = self.connect()?;
         let mut number = 0;
@@ -300,52 +306,53 @@ impl Server {
         Ok(())
     }
 
-    /// Returns its port.
+    /// Returns the server's port.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    /// Returns the time since its exec.
+    /// Returns the time since the server's exec.
     pub(crate) fn age(&self) -> Option<Duration> {
         Some(now().saturating_sub(stamped(&self.stamp())?))
     }
 
-    /// Returns a file of its process in `/proc`; an empty text when it does not run.
+    /// Returns a file of the server's process in `/proc`; an empty text if it does not run.
     fn proc(&self, name: &str) -> String {
         let path = |child: &Child| format!("/proc/{}/{name}", child.id());
         let text = self.child.as_ref().map(|child| fs::read_to_string(path(child)));
         text.and_then(Result::ok).unwrap_or_default()
     }
 
-    /// Returns CPU time that it has used, user and system, with threads that have ended; the kernel
-    /// counts in hundredths of a second.
+    /// Returns the CPU time that the server has used, user and system, including threads that have
+    /// ended. The kernel counts it in ticks of a hundredth of a second.
     pub(crate) fn cpu(&self) -> Duration {
         ticks(&self.proc("stat"), 11..13)
     }
 
-    /// Bytes that its directory takes on its medium.
+    /// Returns the bytes that the server's data and journal occupy on their media.
     pub(crate) fn stored(&self) -> u64 {
         occupied(&self.data()) + self.journal.as_ref().map_or(0, |own| occupied(own.path()))
     }
 
-    /// Ends it at once, as a crash would.
+    /// Kills the server at once, as a crash would.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // A child of its own may be writing a file for it.
+            // The server may have a child of its own that writes a file.
             let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 
-    /// Returns the bytes that it has given to a disk, in whole pages, as the kernel counts them.
+    /// Returns the bytes that the server has caused to be written to a disk, in whole pages, as the
+    /// kernel counts them.
     pub(crate) fn written(&self) -> u64 {
         let text = self.proc("io");
         let field = text.lines().find_map(|line| line.strip_prefix("write_bytes: "));
         field.and_then(|number| number.parse().ok()).unwrap_or(0)
     }
 
-    /// Returns when its journal has nothing that is not in the pool.
+    /// Waits until everything in the journal is in the pool.
     pub(crate) fn wait_until_applied(&mut self, cancel: &AtomicBool) -> Result<(), Failure> {
         self.wait_for(PATIENCE, Duration::from_millis(20), cancel, |server| {
             let left = server.figure("persistence", "journal_unapplied_bytes")?;
@@ -358,7 +365,7 @@ impl Server {
         folder.join("perdura.journal")
     }
 
-    /// Returns the directory of its data.
+    /// Returns the directory of the server's data.
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -371,12 +378,12 @@ impl Server {
         self.folder.path().join("log")
     }
 
-    /// Returns its log.
+    /// Returns the server's log.
     fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
-    /// Returns what it said last.
+    /// Returns the last lines of the log.
     fn last_lines(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -398,7 +405,7 @@ fn own_folder(place: &Path) -> Result<TempDir, Failure> {
         .map_err(Failure::of(place.display().to_string()))
 }
 
-/// Removes directories that a tool left which was killed.
+/// Removes directories left by tools that were killed.
 pub(crate) fn remove_orphans(place: &Path) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -411,8 +418,8 @@ pub(crate) fn remove_orphans(place: &Path) {
     }
 }
 
-/// Returns a sum of fields of `/proc/PID/stat` that are in ticks, counted from the one after the
-/// name.
+/// Returns the sum of fields of `/proc/PID/stat` that are in ticks. The first field after the name
+/// has number 0.
 fn ticks(stat: &str, fields: std::ops::Range<usize>) -> Duration {
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let all: Vec<&str> = after_name.split_whitespace().collect();
@@ -422,7 +429,7 @@ fn ticks(stat: &str, fields: std::ops::Range<usize>) -> Duration {
     Duration::from_secs_f64(sum as f64 / second as f64)
 }
 
-/// Bytes that the files below a folder occupy: holes in them do not count.
+/// Returns the bytes that the files below a directory occupy, without holes.
 fn occupied(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
@@ -434,8 +441,8 @@ fn occupied(folder: &Path) -> u64 {
     entries.flatten().map(of).sum()
 }
 
-/// Returns a free port below those that the kernel gives to outgoing connections, so that it is
-/// still free for a restart.
+/// Returns a free port outside of the kernel's range for outgoing connections, so that it is still
+/// free for a restart.
 fn free_port() -> u16 {
     loop {
         let port = fastrand::u16(20_000..32_000);

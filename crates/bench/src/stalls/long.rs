@@ -1,4 +1,4 @@
-//! The client that sends long commands, and waits for no reply longer than it is allowed to.
+//! The client that sends long commands; it waits for replies for a limited time.
 
 use crate::load::replies::Replies;
 use redis::Cmd;
@@ -7,13 +7,13 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a script runs before it is to be ended.
+/// How long a script runs before SCRIPT KILL is sent.
 const BEFORE_KILL: Duration = Duration::from_secs(1);
 
-/// How soon it is tried again to end a script that is not known to run yet.
+/// The pause before SCRIPT KILL is sent again if the script was not running yet.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// A connection whose replies are counted and not kept.
+/// A connection that counts its replies and discards them.
 #[derive(Debug)]
 pub(super) struct Long {
     port: u16,
@@ -35,7 +35,7 @@ impl Long {
         Ok(Long { port, stream, replies, sent: 0, answered: 0, error: None, buffer, patience })
     }
 
-    /// Returns how long the commands took, all sent at once, from the first byte sent to the last
+    /// Sends all commands at once and returns the time from the first byte sent to the last byte
     /// received.
     pub(super) fn ask(&mut self, commands: &[Cmd]) -> io::Result<Duration> {
         let bytes = packed(commands);
@@ -45,8 +45,8 @@ impl Long {
         Ok(began.elapsed())
     }
 
-    /// Sends commands that do not end by themselves, and SCRIPT KILL a second later: returns how
-    /// long it took from then on until they ended.
+    /// Sends commands that do not end by themselves, and SCRIPT KILL a second later. Returns the
+    /// time from then until they ended.
     pub(super) fn kill(&mut self, commands: &[Cmd]) -> io::Result<Duration> {
         self.send(&packed(commands), commands.len())?;
         thread::sleep(BEFORE_KILL);
@@ -70,7 +70,7 @@ impl Long {
         Ok(began.elapsed())
     }
 
-    /// Returns the last error that was a reply, once.
+    /// Takes the last error reply.
     pub(super) fn take_error(&mut self) -> Option<String> {
         self.error.take()
     }
@@ -107,7 +107,7 @@ fn packed(commands: &[Cmd]) -> Vec<u8> {
     commands.iter().flat_map(Cmd::get_packed_command).collect()
 }
 
-/// Returns true if an error says that a server did not answer in time.
+/// Returns true if an error is a timeout.
 pub(super) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }

@@ -1,9 +1,9 @@
-//! Clients that ask for little, at a fixed pace, and note how long each reply took.
+//! Clients that send short requests at a fixed rate and record how long each reply took.
 //!
 //! They are connections of [`load`](crate::load) with a rate: a request is sent when it is due,
-//! whether or not earlier ones have been answered, and its latency counts from when it was due.
-//! What is never answered counts with the time until it was given up: a server that stalls cannot
-//! look better by answering less.
+//! even if earlier ones have not been answered, and its latency counts from when it was due. A
+//! request that is never answered counts with the time until the run ended, so that a server that
+//! stalls does not look better by answering less.
 
 use crate::histogram::Histogram;
 use crate::load::{self, Options};
@@ -14,26 +14,26 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-/// How long the last replies are waited for.
+/// How long to wait for the last replies.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Longer than any scenario.
+/// Seconds, longer than any scenario.
 const ENDLESS: f64 = 86_400.0;
 
-/// Requests that may be on their way of one connection: more than are due in a day of patience.
+/// The outstanding requests that a connection may have: more than are due in a whole day.
 const UNLIMITED: usize = 1 << 40;
 
-/// Probes that send the same request.
+/// A group of probes that send the same request.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) port: u16,
     pub(super) request: String,
     pub(super) connections: u32,
-    /// Requests a second of each connection.
+    /// Requests per second of each connection.
     pub(super) rate: u32,
 }
 
-/// The waits of all probes that send one kind of request.
+/// The measurements of one group of probes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub(super) latency: Histogram,
@@ -43,7 +43,7 @@ pub(super) struct Found {
 }
 
 impl Group {
-    /// Asks until `stop` is set, or a connection breaks.
+    /// Sends requests until `stop` is set or a connection breaks.
     pub(super) fn probe(&self, stop: &AtomicBool) -> Result<Found, Failure> {
         let options = Options {
             server: "127.0.0.1".into(),
@@ -65,8 +65,8 @@ impl Group {
     }
 }
 
-/// Starts a server that answers each PING at once, by a thread for each connection: what its probes
-/// wait for is the machine. It ends with its clients.
+/// Starts a server with a thread for each connection that answers each PING at once, so that its
+/// probes measure only the machine. It ends with its clients.
 pub(super) fn echo(connections: u32) -> io::Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
@@ -95,8 +95,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
 
-    /// Runs probes of a server for some milliseconds. That a silent server is charged for every
-    /// request that was due is shown in `tests/load/`.
+    /// Runs probes of a server for some milliseconds. The tests in `tests/load/` show that a silent
+    /// server is charged for every request that was due.
     fn found(port: u16, connections: u32, millis: u64) -> Found {
         let group = Group { port, request: "PING".into(), connections, rate: 500 };
         let stop = Arc::new(AtomicBool::new(false));

@@ -1,9 +1,9 @@
-//! Long commands, by name: what they need, and how often they are sent.
+//! The scenarios: long commands by name, what they need, and how often they are sent.
 //!
-//! All their keys are in one hash slot, so that they occupy one shard of Perdura, whatever the
-//! number of shards; a key of the next slot is in another shard. Sizes follow from one number of
-//! members: 300,000 gives a JSON document of 17 MB, a transaction of 20,000 commands, a value of 64
-//! MiB.
+//! The keys of commands that need one shard are all in one hash slot, so that they occupy one shard
+//! of Perdura, whatever the number of shards; with two or more, a key of the next slot is in
+//! another shard. Sizes follow from the number of members: 300,000 gives a JSON document of 17 MB,
+//! a transaction of 20,000 commands and a value of 64 MiB.
 
 use crate::server::command;
 use redis::{Cmd, cmd};
@@ -14,10 +14,10 @@ pub(super) const THERE: &str = "{06S}probe";
 /// A key in another shard.
 pub(super) const ELSEWHERE: &str = "{Qi}probe";
 
-/// Elements that one command adds while data is loaded.
+/// Elements per command while data is loaded.
 const TOGETHER: u64 = 100;
 
-/// Which shards a command needs.
+/// The shards that a command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
     None,
@@ -35,14 +35,15 @@ impl Needs {
     }
 }
 
-/// The commands of one repetition, made from the number of members and of the repetition.
+/// Makes the commands of one repetition, from the number of members and the number of the
+/// repetition.
 type Make = fn(u64, u64) -> Vec<Cmd>;
 
 /// The disturbance while the probes send their requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Act {
     Nothing,
-    /// A thread of this program computes.
+    /// A thread of this program that computes.
     Compute,
     /// Commands that end by themselves.
     Ask(Make),
@@ -50,11 +51,11 @@ pub(super) enum Act {
     Kill(Make),
 }
 
-/// Commands that load data: how many for a number of members, and each from that and its own
-/// number.
+/// The commands that load data: their count for a number of members, and a function of that number
+/// and the command's own number that makes each.
 pub(super) type Data = (fn(u64) -> u64, fn(u64, u64) -> Cmd);
 
-/// A disturbance.
+/// A disturbance, and the data that it needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scenario {
     pub(super) name: &'static str,
@@ -62,9 +63,9 @@ pub(super) struct Scenario {
     pub(super) needs: Needs,
     pub(super) data: &'static [Data],
     pub(super) act: Act,
-    /// How often it is repeated at most.
+    /// The maximum number of repetitions.
     pub(super) times: u64,
-    /// Probes of the disturbed shard; as many as of the others where it is 0.
+    /// The number of probes of the disturbed shard; 0 for as many as in the other groups.
     pub(super) readers: u32,
 }
 
@@ -100,19 +101,19 @@ fn member(number: u64) -> String {
     format!("member:{number:012}")
 }
 
-/// Returns a command that adds some elements to a value.
+/// Returns a command that adds the next elements to a value.
 fn add(to: &str, number: u64, element: impl Fn(u64) -> String) -> Cmd {
     let numbers = number * TOGETHER..(number + 1) * TOGETHER;
     let elements: Vec<String> = numbers.map(element).collect();
     command(&format!("{to} {}", elements.join(" ")))
 }
 
-/// Returns commands whose words are separated by spaces.
+/// Returns a command for each line, with words separated by spaces.
 fn lines(text: &str) -> Vec<Cmd> {
     text.lines().map(command).collect()
 }
 
-/// Returns an EVAL of a script with a key of the disturbed shard.
+/// Returns EVAL of a script with a key in the disturbed shard.
 fn eval(script: &str, argument: u64) -> Vec<Cmd> {
     let mut made = cmd("EVAL");
     made.arg(script).arg(1).arg("{06S}a").arg(argument);
@@ -123,7 +124,7 @@ const CHUNKS: fn(u64) -> u64 = |members| members.div_ceil(TOGETHER);
 
 const SET: Data = (CHUNKS, |_, n| add("SADD {06S}a", n, member));
 
-/// Shares half of its members with the other one.
+/// A set of which half the members are in the other set.
 const SET_2: Data = (CHUNKS, |_, n| add("SADD {06S}b", n, |n| member(2 * n)));
 
 const FOUR_SETS: Data = (
@@ -134,7 +135,7 @@ const FOUR_SETS: Data = (
     },
 );
 
-/// In no order.
+/// A list in no order.
 const LIST: Data = (CHUNKS, |_, n| add("RPUSH {06S}list", n, |n| member(n * 7919 % 1_000_003)));
 
 const HASH: Data = (CHUNKS, |_, n| add("HSET {06S}hash", n, |n| format!("{} {n}", member(n))));
@@ -157,7 +158,7 @@ fn large(members: u64) -> Cmd {
     set
 }
 
-/// Returns a script that takes long to compile, and another one each time.
+/// Returns a script that takes long to compile, a different one each time.
 fn conditions(members: u64, repetition: u64) -> Vec<Cmd> {
     let mut script = format!("local x = {repetition} if x == -1 then return 1\n");
     for number in 0..members / 30 {
@@ -171,7 +172,7 @@ fn transaction(members: u64) -> Vec<Cmd> {
     lines(&format!("MULTI\n{}EXEC", sets.collect::<String>()))
 }
 
-/// All of them, in the order in which they run.
+/// All scenarios, in the order in which they run.
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("nothing", "what the machine does by itself", Act::Nothing).needs(Needs::None),
     Scenario::new(
@@ -266,7 +267,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     .times(1),
 ];
 
-/// Returns those of these names, or all.
+/// Returns the scenarios with these names, or all if there are none.
 pub(super) fn chosen(names: &[String]) -> Result<Vec<&'static Scenario>, String> {
     let one = |name: &String| {
         SCENARIOS.iter().find(|scenario| scenario.name == name.trim()).ok_or_else(|| {
@@ -277,7 +278,7 @@ pub(super) fn chosen(names: &[String]) -> Result<Vec<&'static Scenario>, String>
     if names.is_empty() { Ok(SCENARIOS.iter().collect()) } else { names.iter().map(one).collect() }
 }
 
-/// Returns what help says of them.
+/// Returns the list of scenarios for --help.
 pub(super) fn help() -> String {
     let line = |scenario: &Scenario| format!("\n  {:<20} {}", scenario.name, scenario.about);
     let all: String = SCENARIOS.iter().map(line).collect();
@@ -288,7 +289,7 @@ pub(super) fn help() -> String {
 mod tests {
     use super::*;
 
-    /// Returns the hash slot of a key with a tag in front.
+    /// Returns the hash slot of a key that begins with a hash tag.
     fn slot(key: &str) -> u16 {
         let tag = key[1..].split('}').next().expect("a tag");
         let bit = |sum: u16, _| if sum & 0x8000 == 0 { sum << 1 } else { sum << 1 ^ 0x1021 };
@@ -296,7 +297,7 @@ mod tests {
         tag.bytes().fold(0, byte) % 16384
     }
 
-    /// Shards take turns with slots.
+    /// Consecutive slots belong to different shards.
     #[test]
     fn the_other_key_is_in_the_next_slot() {
         assert_eq!(slot("{123456789}"), 12739);
@@ -317,7 +318,7 @@ mod tests {
             for command in commands.into_iter().chain(data) {
                 let text = command.get_packed_command();
                 let text = String::from_utf8_lossy(&text);
-                // The shard that is probed is the one that is disturbed.
+                // The probed shard must be the disturbed one.
                 let is_one = scenario.needs == Needs::One;
                 let has_no_key =
                     text.contains("EXEC\r\n") || text.contains("MULTI") || text.contains("SELECT");

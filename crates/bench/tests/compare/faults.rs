@@ -1,4 +1,4 @@
-//! Peers that do not start, die or forget; Ctrl-C and SIGKILL; wrong arguments.
+//! Peers that do not start, die or lose data; Ctrl-C and SIGKILL; invalid arguments.
 
 use crate::kit::{Comparison, TOOL, lives, said, under_way, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,7 +18,7 @@ const LONG: &[&str] = &[
     "none",
 ];
 
-/// A comparison that takes long, its tool and the server that is under load.
+/// Starts a long comparison. Returns it with its tool and the server under load.
 fn long() -> (Comparison, Child, u32) {
     let mut comparison = Comparison::new(LONG);
     let tool = comparison.command.spawn().expect("the tool runs");
@@ -46,7 +46,7 @@ fn a_tool_that_is_killed_leaves_no_child() {
     tool.wait().expect("the tool ends");
     wait_until("the kernel ends the server", || !lives(server));
     assert!(comparison.results().partial.is_some());
-    // Its directory is still there, and the next tool removes it.
+    // The server's directory still exists, and the next tool removes it.
     assert_eq!(comparison.left().len(), 1);
     let mut next = Command::new(TOOL);
     next.args(["compare", "--systems", "nothing", "--out"]).arg(comparison.out());
@@ -66,7 +66,7 @@ fn a_peer_that_does_not_start_is_named_with_its_last_words() {
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("broken-off is left out, it does not start"), "{text}");
-    // In the summary, not only where it happened.
+    // The summary repeats it.
     let summary = String::from_utf8_lossy(&output.stdout);
     for part in ["left out: broken-off: it does not start", "Fatal: <b>no</b> such luck", "Bye"] {
         assert!(summary.contains(part), "{part}: {text}");
@@ -80,7 +80,7 @@ fn a_peer_that_does_not_start_is_named_with_its_last_words() {
     assert!(page.contains(said), "the page says it");
 }
 
-/// A server that dies under load: a thousand commands are more than fill it.
+/// A server that dies under load: filling it takes fewer than a thousand commands.
 const MORTAL: &str = r#"
 redis-server "$@" & server=$!
 until redis-cli -p "$2" info stats 2>&1 | grep -q 'commands_processed:[0-9]\{4\}'; do
@@ -117,7 +117,7 @@ fn a_system_that_forgets_is_caught() {
         "--systems",
         "forgetful-always",
     ]);
-    // It promises what it was told to, and keeps nothing.
+    // The peer acknowledges writes as durable and stores nothing.
     let mut comparison =
         comparison.peer("forgetful", r#"exec redis-server --port "$2" --dir "$6" --save """#);
     let text = comparison.check(1);

@@ -1,5 +1,5 @@
-//! A disk that becomes full while servers are measured: a small tmpfs in a mount namespace of the
-//! tool's own, which is gone with it. Where namespaces cannot be made this is skipped, and says so.
+//! A disk that fills up while servers are measured: a small tmpfs in a mount namespace of the tool,
+//! which disappears with it. Where namespaces cannot be created, the test is skipped and says so.
 
 use crate::kit::{Comparison, TOOL, lives, said, under_way};
 use bench::results::Results;
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use testkit::perdura_server;
 
-/// Space for what a recovery of 1 MiB is said to need, and a little more.
+/// The space that a recovery of 1 MiB requires, and a little more.
 const SIZE: &str = "size=400m";
 
-/// Starts the rest of its arguments where the first is a mount point of a small file system that
-/// nobody else sees.
+/// Mounts a small file system, visible to nothing else, at the first argument, and executes the
+/// rest of the arguments.
 const INSIDE: &str = r#"mount -t tmpfs -o SIZE perdura-test "$1" || exit 77; shift; exec "$@""#;
 
 fn namespaces() -> bool {
@@ -45,7 +45,8 @@ fn a_disk_that_becomes_full_ends_the_comparison_with_what_was_measured() {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     comparison.command = command;
     let tool = comparison.command.spawn().expect("the tool runs");
-    // What the tool sees, seen from here; the open directory stays when the namespace is gone.
+    // The tool's view of the directory. The open file descriptor keeps it accessible after the
+    // namespace has ended.
     let root = PathBuf::from(format!("/proc/{}/root", tool.id()));
     let seen = root.join(out.strip_prefix("/").expect("an absolute path"));
     let server = under_way(&tool, &seen.join("results.json"));
@@ -64,7 +65,7 @@ fn a_disk_that_becomes_full_ends_the_comparison_with_what_was_measured() {
     assert!(left.is_empty(), "directories of servers were left: {left:?}");
 }
 
-/// Writes until there is no space.
+/// Writes until the disk is full.
 fn fill(path: &Path) {
     let mut file = fs::File::create(path).expect("a file");
     let block = vec![1; 1 << 16];

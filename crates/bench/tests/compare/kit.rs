@@ -1,4 +1,4 @@
-//! A comparison about to be made, and what it leaves.
+//! A comparison to be run, and what it leaves behind.
 
 use bench::results::Results;
 use std::fs;
@@ -12,14 +12,14 @@ use testkit::perdura_server;
 
 pub(crate) const TOOL: &str = env!("CARGO_BIN_EXE_perdura-bench");
 
-/// A comparison about to be made.
+/// A comparison to be run.
 pub(crate) struct Comparison {
     pub(crate) folder: TempDir,
     pub(crate) command: Command,
 }
 
 impl Comparison {
-    /// Of one round.
+    /// Returns a comparison of one round.
     pub(crate) fn new(arguments: &[&str]) -> Comparison {
         Comparison::with_rounds("1", arguments)
     }
@@ -34,14 +34,14 @@ impl Comparison {
         Comparison { folder, command }
     }
 
-    /// Adds a peer: a shell script.
+    /// Adds a peer, which is a shell script.
     pub(crate) fn peer(mut self, name: &str, script: &str) -> Comparison {
         let path = self.script(name, script);
         self.command.args(["--peer", &format!("{name}={}", path.display())]);
         self
     }
 
-    /// A program in the folder of the comparison.
+    /// Writes a shell script into the comparison's folder and returns its path.
     pub(crate) fn script(&self, name: &str, script: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
@@ -57,7 +57,7 @@ impl Comparison {
         Results::load(&self.out().join("results.json")).expect("the results")
     }
 
-    /// Directories of servers that were not removed.
+    /// Returns the directories of servers that were not removed.
     pub(crate) fn left(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.out()).expect("the output").flatten();
         entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
@@ -78,7 +78,7 @@ pub(crate) fn said(output: &Output) -> String {
     format!("{out}\n{err}")
 }
 
-/// The processes whose parent is this one.
+/// Returns the child processes of a process.
 pub(crate) fn children(of: u32) -> Vec<u32> {
     let children = |entry: fs::DirEntry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
@@ -89,7 +89,7 @@ pub(crate) fn children(of: u32) -> Vec<u32> {
     fs::read_dir("/proc").expect("processes").flatten().filter_map(children).collect()
 }
 
-/// Returns true if a process is there that is not only waiting to be noticed.
+/// Returns true if a process exists and is not a zombie.
 pub(crate) fn lives(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
@@ -104,10 +104,10 @@ pub(crate) fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a server of a tool is under load, and gives the server's process. `results` is where
-/// the tool keeps them.
+/// Waits until one of a tool's servers is being measured, and returns the server's process id.
+/// `results` is the tool's file of results.
 pub(crate) fn under_way(tool: &Child, results: &Path) -> u32 {
-    // They are written when all systems have been tried once: the next server is one that is
+    // The file is written after all systems have been tried once, so the next server is one that is
     // measured.
     wait_until("the comparison begins", || results.exists());
     wait_until("a server runs", || {

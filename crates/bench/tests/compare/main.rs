@@ -1,8 +1,7 @@
-//! `perdura-bench compare` as a person runs it: whole small comparisons, what its options lead to,
-//! and the ways in which one goes wrong.
+//! `perdura-bench compare` as a user runs it: complete small comparisons, the effects of its
+//! options, and the ways in which a comparison fails.
 //!
-//! Each test has a directory of its own, so that what a run leaves can be told from what others
-//! leave.
+//! Each test has a directory of its own, so that anything left behind belongs to its own run.
 
 #![forbid(unsafe_code)]
 
@@ -114,7 +113,7 @@ fn durable_writes_have_their_rows_of_the_journal_and_its_peers() {
     .peer("other", r#"exec redis-server "$@""#);
     let text = comparison.check(0);
     let results = comparison.results();
-    // Three of the four keep their writes on a disk.
+    // Three of the four systems keep their writes on a disk.
     assert_eq!(results.runs.len(), 7 * 3, "{text}");
     for run in &results.runs {
         assert!(

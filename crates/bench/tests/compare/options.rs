@@ -4,7 +4,7 @@ use crate::kit::Comparison;
 use bench::results::{Family, Results};
 use std::fs;
 
-/// One short run of each system.
+/// Arguments for one short run of each system.
 const SHORT: &[&str] = &["--workloads", "throughput-100", "--seconds", "0.2", "--recovery", "none"];
 
 fn short(more: &[&str]) -> Comparison {
@@ -15,7 +15,7 @@ fn ids(results: &Results) -> Vec<&str> {
     results.systems.iter().map(|system| system.id.as_str()).collect()
 }
 
-/// Every system was measured once, without an error.
+/// Checks that every system was measured once, without an error.
 #[track_caller]
 fn all_ran(results: &Results, text: &str) {
     let ran: Vec<&str> = results.runs.iter().map(|run| run.system.as_str()).collect();
@@ -23,7 +23,7 @@ fn all_ran(results: &Results, text: &str) {
     assert!(results.runs.iter().all(|run| run.operations > 0 && run.errors == 0), "{text}");
 }
 
-/// The server, with another domain for its pool.
+/// The server, with another persistence domain for its pool.
 const SYNCHRONISING: &str = r#"
 case "$*" in
     *"--backend pmem"*) exec SERVER "$@" --domain msync ;;
@@ -39,7 +39,7 @@ fn logs_are_measured_on_a_second_device_and_a_dax_mount_and_the_pool_there() {
     let systems = "perdura-pmem,perdura-aof-no,redis-everysec";
     let places = ["--second", &second_path, "--dax", &dax_path, "--systems", systems];
     let mut comparison = short(&places);
-    // Without persistent memory the pool there must at least be allowed to synchronise.
+    // Without persistent memory, the pool on the DAX mount must be allowed to use msync.
     let server = testkit::perdura_server();
     let script = SYNCHRONISING.replace("SERVER", &server.display().to_string());
     let server = comparison.script("server", &script);
@@ -61,10 +61,10 @@ fn logs_are_measured_on_a_second_device_and_a_dax_mount_and_the_pool_there() {
     let place =
         |id: &str| results.machine.places.iter().find(|p| p.id == id).map(|p| p.path.clone());
     assert_eq!((place("second"), place("dax")), (Some(second_path), Some(dax_path)));
-    // The server itself says what a pool there is worth, and nothing of it is emulated.
+    // The server itself reports the domain of the pool, and nothing is emulated.
     let pool = &results.systems[0];
     assert_eq!((pool.domain.as_deref(), &pool.emulated), (Some("msync"), &None), "{text}");
-    // Both folders lie where temporary files do: that is no other device.
+    // Both folders are where temporary files are, so the second device is the same as the first.
     let same = format!("--second {} is on the same device as", second.path().display());
     assert!(text.contains(&format!("perdura-bench: warning: {same}")), "{text}");
     assert_eq!(results.warnings.len(), 1, "{text}");
@@ -104,8 +104,8 @@ fn a_peer_is_measured_like_the_others() {
     assert_eq!((ids(&results), results.systems[0].family), (vec!["other-off"], Family::Peer));
 }
 
-/// A stand-in for a server that was built to play media: it notes what it was asked to play and
-/// leaves that out.
+/// A substitute for a server that was built to emulate media: it records which medium it was to
+/// emulate, and removes that option.
 const PRETENDER: &str = r#"
 emulated=; rest=
 while [ $# -gt 0 ]; do
@@ -141,7 +141,7 @@ fn emulated_media_and_read_caches_are_systems_of_their_own() {
     let emulated: Vec<&str> = emulated.lines().filter(started).collect();
     assert!(emulated.iter().all(|line| line.starts_with("optane:")), "{emulated:?}");
     let cached = emulated.iter().filter(|line| line.ends_with("--read-cache 1mb")).count();
-    // Each is started once to be asked and once to be measured.
+    // Each is started once to be probed and once to be measured.
     assert_eq!((cached, emulated.len()), (2, 4), "{emulated:?}");
     let page = fs::read_to_string(comparison.out().join("report.html")).expect("the report");
     assert!(page.contains("delays of optane are added"), "the page says it");

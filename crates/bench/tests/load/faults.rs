@@ -1,4 +1,4 @@
-//! What is said of servers that stall, reply with errors or nonsense, or go away.
+//! Reports on servers that stall, reply with errors or nonsense, or go away.
 
 use crate::mock_server::MockServer;
 use crate::{outcome, small, whole};
@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use testkit::Launch;
 
-/// One connection, one request at a time.
+/// Returns a load of one connection with one outstanding request.
 fn single(port: u16) -> Options {
     Options { threads: 1, clients: 1, ratio: Ratio(1, 0), ..small(port) }
 }
@@ -18,8 +18,8 @@ fn ok(_: usize) -> Option<Vec<u8>> {
     Some(b"+OK\r\n".to_vec())
 }
 
-/// 500 requests a second for a second, and 200 ms in the middle without an answer: a hundred
-/// requests were due then. Each of them waited, though only one was on its way.
+/// The load is 500 requests a second for a second, with 200 ms in the middle without a reply. A
+/// hundred requests are due in that time. Each of them waits, though only one is outstanding.
 #[test]
 fn a_stall_counts_for_every_request_that_was_due() {
     let server = MockServer::start(|number| {
@@ -36,13 +36,13 @@ fn a_stall_counts_for_every_request_that_was_due() {
     let outcome = whole(&options);
     assert_eq!(outcome.totals.operations, 500);
     let latency = outcome.totals.latency;
-    // A fifth of all waited between 0 and 200 ms: a tenth at least 100 ms.
+    // A fifth of all requests waited between 0 and 200 ms, so a tenth waited at least 100 ms.
     assert!(latency.p90 > 90_000.0, "p90 is {} us", latency.p90);
     assert!(latency.max >= 199_000.0, "the maximum is {} us", latency.max);
 }
 
-/// Requests one after the other take as long as their latencies together, and a run no longer than
-/// whoever waits for it.
+/// Sequential requests take as long as the sum of their latencies, and the run is no longer than
+/// its caller waits for it.
 #[test]
 fn a_run_of_a_few_requests_has_its_own_length() {
     let server = MockServer::start(ok);
@@ -59,7 +59,7 @@ fn a_run_of_a_few_requests_has_its_own_length() {
     }
 }
 
-/// Without a rate nothing is due: the stall is one request's.
+/// Without a rate no request is due, so the stall affects only one.
 #[test]
 fn without_a_rate_a_stall_is_one_request() {
     let server = MockServer::start(|number| {
@@ -71,7 +71,7 @@ fn without_a_rate_a_stall_is_one_request() {
     let outcome = whole(&single(server.port));
     let histogram = &outcome.totals.histogram;
     assert!(histogram.highest() >= 150_000.0, "{} us", histogram.highest());
-    // A few of two hundred may be slow where the machine itself stalls.
+    // A few of two hundred requests may be slow because the machine itself stalls.
     assert!(histogram.percentile(97.5) < 150_000.0, "{} us", histogram.percentile(97.5));
 }
 
@@ -149,7 +149,7 @@ fn an_answer_to_nothing_is_nonsense() {
 
 #[test]
 fn replies_in_pieces_are_put_together() {
-    // Every answer comes with the beginning of the next one.
+    // Every reply arrives with the beginning of the next one.
     let server = MockServer::start(|number| {
         Some(if number == 0 { b"$3\r\nabc\r\n$3\r".to_vec() } else { b"\nabc\r\n$3\r".to_vec() })
     });

@@ -10,7 +10,7 @@ mod servers;
 use bench::load::{Options, Outcome, Requests, run};
 use std::sync::atomic::AtomicBool;
 
-/// A small load: 2 threads with 5 connections of 200 requests each.
+/// Returns a small load: 2 threads with 5 connections of 200 requests each.
 fn small(port: u16) -> Options {
     Options {
         server: "127.0.0.1".into(),
@@ -29,7 +29,7 @@ fn outcome(options: &Options) -> Outcome {
     run(options, &AtomicBool::new(false)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// An outcome without a fault.
+/// Runs a load and checks that its outcome has no fault.
 #[track_caller]
 fn whole(options: &Options) -> Outcome {
     let outcome = outcome(options);

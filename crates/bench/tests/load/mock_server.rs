@@ -1,17 +1,17 @@
-//! Servers that misbehave: each request gets the answer that a test thinks up.
+//! Servers that misbehave: each test defines the reply to each request.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-/// A server on a port of its own. It ends with the test's process.
+/// A server on its own port. It ends with the test's process.
 pub(crate) struct MockServer {
     pub(crate) port: u16,
 }
 
 impl MockServer {
-    /// Answers the requests of each connection, numbered from 0; `None` closes the connection.
-    /// Requests must come one at a time.
+    /// Starts a server that answers the requests of each connection, numbered from 0; `None` closes
+    /// the connection. Requests must arrive one at a time.
     pub(crate) fn start(
         answer: impl Fn(usize) -> Option<Vec<u8>> + Send + Clone + 'static,
     ) -> MockServer {

@@ -72,7 +72,7 @@ fn wrong_options_are_refused_with_what_to_do() {
     }
 }
 
-/// The device takes nothing, as a full disk does, though it can be opened.
+/// The device can be opened but takes no bytes, like a full disk.
 #[test]
 fn a_file_that_becomes_full_costs_no_other_result() {
     let server = Launch::perdura_volatile().start();

@@ -1,11 +1,11 @@
-//! What real servers do with each kind of load, and what is counted of it.
+//! Each kind of load on real servers, and what is counted.
 
 use crate::{small, whole};
 use bench::load::{Kind, Options, Pattern, Ratio, Requests, Size, Ycsb};
 use std::time::{Duration, Instant};
 use testkit::{Launch, Server};
 
-/// A server of Perdura's, and redis-server where it is installed.
+/// Returns a Perdura server, and redis-server if it is installed.
 fn servers() -> Vec<Server> {
     let mut servers = vec![Launch::perdura_volatile().start()];
     let redis = std::process::Command::new("redis-server").arg("--version").output();
@@ -35,7 +35,7 @@ fn every_request_is_counted_once() {
             assert_eq!((outcome.totals.operations, outcome.totals.histogram.count()), (2000, 2000));
             assert_eq!(get.hits + get.misses, 1500);
             assert!(get.hits > 0 && get.misses > 0, "{} hits", get.hits);
-            // `*3 SET memtier-NN x..x` is 69 bytes, or 68 with one digit, `+OK` is 5.
+            // `*3 SET memtier-NN x..x` is 69 bytes, or 67 with one digit; `+OK` is 5.
             assert_eq!(set.received, 500 * 5);
             assert!(set.sent > 500 * 68 && set.sent < 500 * 69, "{}", set.sent);
             assert!(get.latency.p50 > 0.0 && get.latency.p50 <= get.latency.p999);
@@ -90,8 +90,8 @@ fn credentials_are_used() {
     assert_eq!(client.run("DBSIZE").int(), Some(100));
 }
 
-/// Ten connections with 100 requests a second each. A machine that stalls makes a run slower, and
-/// none faster.
+/// Ten connections with 100 requests a second each. A machine that stalls makes a run slower, never
+/// faster.
 #[test]
 fn a_rate_is_kept() {
     let server = Launch::perdura_volatile().start();
@@ -105,7 +105,7 @@ fn a_rate_is_kept() {
         assert!(rates.len() < 3, "{rates:?}");
         let began = Instant::now();
         let outcome = whole(&options);
-        // The last requests are due then.
+        // The last requests are due at this time.
         assert!(began.elapsed() >= Duration::from_millis(990), "{:?}", began.elapsed());
         assert_eq!(outcome.totals.operations, 1000);
         rates.push(outcome.totals.per_second);

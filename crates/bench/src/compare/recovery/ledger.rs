@@ -1,10 +1,9 @@
-//! What a server has acknowledged, and whether it still has it.
+//! Records what a server has acknowledged, and checks that it still has it.
 //!
-//! Every key belongs to one writer, who counts its versions upwards. A value is made from its key
-//! and version alone, so that each byte that comes back can be checked. Two numbers are kept for
-//! each key: the last version that was acknowledged, and the last that was sent. What a server has
-//! after a crash must lie between them: an older version or none is a loss, anything else was never
-//! written.
+//! Every key belongs to one writer, which counts its versions upwards. A value depends only on its
+//! key and version, so that every byte read back can be checked. Two numbers are kept for each key:
+//! the last version acknowledged and the last version sent. After a crash the server must hold a
+//! version between them: an older version or none is a loss, and anything else was never written.
 
 use redis::{Cmd, cmd};
 use std::ops::Range;
@@ -24,10 +23,10 @@ pub(crate) enum Of {
     SortedSet,
 }
 
-/// The one key of a data set that is a hash or a sorted set.
+/// The only key of a data set that is a hash or a sorted set.
 const WHOLE: &str = "data";
 
-/// The versions of a data set.
+/// The versions of all keys of a data set.
 #[derive(Debug)]
 pub(super) struct Ledger {
     of: Of,
@@ -36,19 +35,19 @@ pub(super) struct Ledger {
     value_bytes: usize,
 }
 
-/// What a comparison found.
+/// The result of comparing a server with the ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
     /// Keys that were compared.
     pub(super) checked: u64,
-    /// Keys that are missing, or hold less than what was acknowledged.
+    /// Keys that are missing, or hold an older version than the last acknowledged one.
     pub(super) lost: u64,
-    /// Keys that hold what was never written.
+    /// Keys that hold a value that was never written.
     pub(super) wrong: u64,
 }
 
 impl Ledger {
-    /// This many keys, none of which was written yet.
+    /// Returns a ledger of this many keys, none of which has been written.
     pub(super) fn new(of: Of, keys: u64, value_bytes: usize) -> Ledger {
         let none = || (0..keys).map(|_| AtomicU32::new(0)).collect();
         Ledger { of, acknowledged: none(), sent: none(), value_bytes: value_bytes.max(HEAD) }
@@ -59,7 +58,7 @@ impl Ledger {
         self.sent.len() as u64
     }
 
-    /// Bytes of a value.
+    /// Returns the size of a value in bytes.
     pub(super) fn value_bytes(&self) -> usize {
         self.value_bytes
     }
@@ -86,7 +85,7 @@ impl Ledger {
         command
     }
 
-    /// Returns the command that reads some keys.
+    /// Returns the command that reads a range of keys.
     pub(super) fn get_all(&self, keys: Range<u64>) -> Cmd {
         let mut command = match self.of {
             Of::Strings => cmd("MGET"),
@@ -97,28 +96,28 @@ impl Ledger {
         command
     }
 
-    /// Returns the name of a key, counted from 0.
+    /// Returns the name of a key, given its number from 0.
     fn key(number: u64) -> String {
         format!("key:{number:012}")
     }
 
-    /// Returns the next version of a key, which is about to be sent, as a value.
+    /// Returns the next version of a key and its value, and records the version as sent.
     pub(super) fn next(&self, key: u64) -> (u32, Vec<u8>) {
         let version = self.sent[at(key)].fetch_add(1, Ordering::Relaxed) + 1;
         (version, value(key, version, self.value_bytes))
     }
 
-    /// Records that the server has answered `OK` to a version of a key.
+    /// Records that the server has acknowledged a version of a key.
     pub(super) fn acknowledge(&self, key: u64, version: u32) {
         self.acknowledged[at(key)].fetch_max(version, Ordering::Relaxed);
     }
 
-    /// Writes that were acknowledged, all versions of all keys.
+    /// Returns the number of acknowledged writes: the sum of the versions of all keys.
     pub(super) fn writes(&self) -> u64 {
         self.acknowledged.iter().map(|version| u64::from(version.load(Ordering::Relaxed))).sum()
     }
 
-    /// Compares what a server has under a key.
+    /// Compares the value that a server has for a key with the ledger.
     pub(super) fn check(&self, key: u64, found: Option<&[u8]>, verdict: &mut Verdict) {
         verdict.checked += 1;
         let oldest = self.acknowledged[at(key)].load(Ordering::Relaxed);
@@ -146,8 +145,7 @@ fn at(key: u64) -> usize {
     usize::try_from(key).unwrap_or(usize::MAX)
 }
 
-/// Returns the value of a version of a key: its head, then bytes that differ from one value to the
-/// next.
+/// Returns the value of a version of a key: its head, then random bytes seeded by key and version.
 fn value(key: u64, version: u32, bytes: usize) -> Vec<u8> {
     let mut value = format!("{key:012}:{version:010}:").into_bytes();
     let mut random = fastrand::Rng::with_seed(key << 32 | u64::from(version));
@@ -158,7 +156,7 @@ fn value(key: u64, version: u32, bytes: usize) -> Vec<u8> {
     value
 }
 
-/// Returns the version that a value names.
+/// Returns the version in the head of a value.
 fn version(value: &[u8]) -> Option<u32> {
     std::str::from_utf8(value.get(13..23)?).ok()?.parse().ok()
 }
@@ -167,8 +165,8 @@ fn version(value: &[u8]) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// Returns a server in memory that has been told versions 1 to 3 of ten keys, the last one
-    /// without an answer.
+    /// Returns a ledger and the contents of a server that was sent versions 1 to 3 of ten keys and
+    /// did not acknowledge the last one.
     fn acknowledged_ledger() -> (Ledger, Vec<Option<Vec<u8>>>) {
         let ledger = Ledger::new(Of::Strings, 10, 100);
         let mut has = vec![None; 10];
@@ -198,7 +196,7 @@ mod tests {
         let (ledger, mut has) = acknowledged_ledger();
         assert_eq!(verdict(&ledger, &has), (10, 0, 0));
         assert_eq!(ledger.writes(), 20);
-        // What was sent and not answered may be there.
+        // A version that was sent but not acknowledged may exist.
         has[4] = Some(value(4, 3, 100));
         assert_eq!(verdict(&ledger, &has), (10, 0, 0));
     }
@@ -208,7 +206,7 @@ mod tests {
         let (ledger, mut has) = acknowledged_ledger();
         has[3] = None;
         assert_eq!(verdict(&ledger, &has), (10, 1, 0));
-        // The version before the last that was acknowledged.
+        // The version before the last acknowledged one.
         has[7] = Some(value(7, 1, 100));
         assert_eq!(verdict(&ledger, &has), (10, 2, 0));
     }

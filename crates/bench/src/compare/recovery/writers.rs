@@ -1,9 +1,8 @@
-//! Clients that write to a data set and keep its ledger, and clients whose only purpose is a steady
-//! rate.
+//! Clients that write to a data set and keep its ledger, and clients that produce a steady load.
 //!
-//! The steady load is the same before the kill and after the restart: half reads of the data set,
-//! half writes to a few keys next to it, which no ledger knows. It touches nothing whose loss would
-//! have to be noticed.
+//! The steady load is the same before the kill and after the restart: half of it reads the data
+//! set, half writes to a few other keys that are not in the ledger. So it changes nothing whose
+//! loss would have to be detected.
 
 use super::ledger::{Ledger, Verdict};
 use crate::server::connect;
@@ -13,20 +12,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// Clients at once.
+/// The number of concurrent clients.
 const CLIENTS: u64 = 4;
 
-/// Commands that each has on its way.
+/// Commands in the pipeline of each client.
 const PIPELINE: u64 = 16;
 
 /// Keys that the steady load writes to.
 const WARM_KEYS: u64 = 1000;
 
-/// How much longer than asked for a load goes on that had no answer: one flush of a busy disk may
-/// take longer than a load.
+/// How much longer a load continues if no reply has come in its time: one flush of a busy disk may
+/// take longer than the load.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Bytes that are sent at once while a data set is made.
+/// Bytes sent or read at once when a data set is filled or checked.
 const BATCH: usize = 1 << 20;
 
 /// Writes version 1 of each key.
@@ -45,8 +44,8 @@ pub(super) fn fill(
     Ok(())
 }
 
-/// Writes the next version of some keys in one pipeline: acknowledged are all of them or, as far as
-/// is known, none.
+/// Writes the next version of some keys in one pipeline, and records all of them as acknowledged if
+/// it succeeds, none otherwise.
 fn write(
     connection: &mut Connection,
     ledger: &Ledger,
@@ -64,14 +63,15 @@ fn write(
     Ok(())
 }
 
-/// Returns true if a load goes on that began then: for the time that was asked for, and until it
-/// had an answer.
+/// Returns true if a load that began at `began` should continue: until its time is over and it has
+/// had a reply.
 fn goes_on(began: Instant, at_most: Duration, had_answer: impl Fn() -> bool) -> bool {
     let elapsed = began.elapsed();
     elapsed < at_most || (elapsed < at_most + PATIENCE && !had_answer())
 }
 
-/// Writes to random keys for a while, until `end` ends the server. Each client has keys of its own.
+/// Writes to random keys until the load's time is over, then calls `end`, which ends the server.
+/// Each client has keys of its own.
 pub(super) fn write_until_the_end(
     port: u16,
     ledger: &Ledger,
@@ -86,7 +86,7 @@ pub(super) fn write_until_the_end(
                 let mut random = Rng::with_seed(client);
                 let own = (ledger.keys() - client).div_ceil(CLIENTS);
                 let Ok(mut connection) = connect(port) else { return };
-                // One key twice in a pipeline is as good as twice in a row.
+                // A key may appear twice in a pipeline: its versions arrive in order.
                 let keys = |random: &mut Rng| -> Vec<u64> {
                     (0..PIPELINE).map(|_| random.u64(0..own) * CLIENTS + client).collect()
                 };
@@ -105,21 +105,22 @@ pub(super) fn write_until_the_end(
     });
 }
 
-/// Returns true if there is a client that has not given up.
+/// Returns true if at least one client is still running.
 fn work(clients: &[ScopedJoinHandle<'_, ()>]) -> bool {
     clients.iter().any(|client| !client.is_finished())
 }
 
-/// A rate, looked at every tenth of a second.
+/// The rate of a steady load, sampled every tenth of a second.
 #[derive(Debug)]
 pub(super) struct Steady {
-    /// Operations per second over all of the time; 0 if there was no answer at all.
+    /// Operations per second over the whole load; 0 if there was no reply.
     pub(super) rate: f64,
-    /// When the wanted rate was first reached, from the start of the load.
+    /// The start of the first sample that reached the wanted rate, measured from the start of the
+    /// load.
     pub(super) reached: Option<Duration>,
 }
 
-/// Runs the steady load for a while, or until a wanted rate is reached and has lasted.
+/// Runs the steady load until `goes_on` ends it, or until a second after a wanted rate was reached.
 pub(super) fn steady(
     port: u16,
     ledger: &Ledger,
@@ -158,7 +159,7 @@ pub(super) fn steady(
                 reached = Some(looked - began);
             }
             (before, looked) = (all, now);
-            // Long enough for a rate to be told, once there is nothing left to wait for.
+            // A second is long enough to measure a rate, and the wanted rate has been reached.
             if reached.is_some_and(|at| began.elapsed() > at + LOOK * 10) {
                 break;
             }
