@@ -1,6 +1,6 @@
-//! What a shard counted since the start, in DRAM.
+//! Counters of a shard, in DRAM.
 //!
-//! Only whoever holds the shard's lock counts, so a plain load and store is enough; anybody may
+//! Only the holder of the shard's lock counts, so a plain load and store is enough; any thread may
 //! read.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -20,7 +20,7 @@ pub struct Stats {
     pub evicted: u64,
     /// Values, of deleted or replaced keys, that were freed in the background.
     pub lazily_freed: u64,
-    /// Values that wait for that; not reset.
+    /// Values that are still to be freed in the background. Not reset.
     pub lazy_free_pending: u64,
 }
 
@@ -40,7 +40,7 @@ impl Counter {
         self.0.store(0, Relaxed);
     }
 
-    /// Takes what was counted, and counts from zero.
+    /// Returns the count, and resets it to zero.
     pub(crate) fn take(&self) -> u64 {
         let counted = self.get();
         self.reset();
