@@ -1,8 +1,7 @@
 //! The handle to a keyspace, with which its users begin transactions.
 //!
-//! Each transaction locks its shards once, in ascending order; nothing else prevents deadlocks
-//! between transactions. Background work, checks, repairs and snapshots are in modules of their
-//! own.
+//! Each transaction locks its shards once, in ascending order, which prevents deadlocks between
+//! transactions. Background work, checks, repairs and snapshots are in modules of their own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -61,8 +60,9 @@ impl Keyspace {
         self.shared.shards()
     }
 
-    /// Prepares for this many new keys in a database, until [`Keyspace::expect_no_keys`] is called.
-    /// If they do not arrive, the index is larger than necessary, by a factor of at most sixteen.
+    /// Prepares a database for this many keys, until [`Keyspace::expect_no_keys`] is called: its
+    /// indexes grow in larger steps. If the keys do not arrive, an index takes up to sixteen times
+    /// the space that its present entries need.
     pub fn expect_keys(&self, db: Db, keys: u64) {
         let physical = physical(self.shared.map.load(Relaxed), db.number());
         let keys = keys / self.shards() as u64;
@@ -182,7 +182,7 @@ impl Keyspace {
         cursor.is_multiple_of(1 << CURSOR_BITS)
     }
 
-    /// Stops watching.
+    /// Ends a watch.
     pub fn unwatch(&self, watch: Watch) {
         let shard = self.key(&watch.key).shard();
         self.shared.volatile(shard).watches.remove(watch);
@@ -315,8 +315,8 @@ impl Keyspace {
         self.resolver().key_damage(db, key)
     }
 
-    /// Removes a lost entry to which this key may have led from the indexes: the caller deletes or
-    /// overwrites the key.
+    /// Removes from the indexes a lost entry that may have been this key's. For a caller that
+    /// deletes or overwrites the key.
     pub fn remove_unidentified(&self, db: Db, key: &Key<'_>) -> Result<(), CommitError> {
         self.resolver().remove_unidentified(db, key)
     }

@@ -109,8 +109,7 @@ pub(crate) struct Lost {
     pub(crate) near: Near,
     /// A hash with which a lookup reaches its slot.
     pub(crate) slot: u64,
-    /// Whether the log already has the name of a key that a client asked for and that this may have
-    /// been.
+    /// Whether the log already has a name by which a client asked for this entry.
     pub(crate) named: bool,
 }
 

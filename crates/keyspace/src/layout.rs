@@ -27,7 +27,7 @@
 //! 16   key length u32 | inverted crc32c of the key
 //! 24   key; a key longer than KEY_INLINE: the word of a blob that holds it
 //! ..   inline string: its bytes; else, at the next multiple of 8, a cell of one word (logged):
-//!      the integer XOR NO_INT, the word of a blob, or what a collection hangs from; never 0
+//!      the integer XOR NO_INT, the word of a blob, or the word or offset of a collection; never 0
 //! ```
 
 use heap::Ptr;

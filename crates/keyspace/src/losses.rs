@@ -1,17 +1,17 @@
 //! Retrying operations that may have read zeros in place of bytes that the medium lost.
 //!
-//! A transaction can tell only at its end whether what it read was true: its owner takes the losses
-//! before it begins ([`Keyspace::losses`]) and checks them before it commits or replies
-//! ([`Keyspace::check_losses`]). A transaction that fails this check has changed nothing. The owner
-//! of the lost bytes is then found ([`Keyspace::resolve_losses`]), and the transaction may run
-//! again, a bounded number of times ([`Keyspace::retry_losses`]).
+//! A transaction can tell only at its end whether what it read was true: its owner notes the
+//! resolved losses before it begins ([`Keyspace::losses`]) and checks them before it commits or
+//! replies ([`Keyspace::check_losses`]). A transaction that fails this check has changed nothing.
+//! The owner of the lost bytes is then found ([`Keyspace::resolve_losses`]), and the transaction
+//! may run again, a bounded number of times ([`Keyspace::retry_losses`]).
 
 use crate::{CommitError, Keyspace};
 
 /// The maximum number of attempts at an operation while the medium goes on losing bytes.
 const TRIES: usize = 8;
 
-/// The losses that were resolved up to some moment; from [`Keyspace::losses`].
+/// How many times losses had been resolved at some moment; from [`Keyspace::losses`].
 #[derive(Clone, Copy, Debug)]
 pub struct Losses(u64);
 
@@ -23,7 +23,7 @@ impl Keyspace {
         self.heap().region().has_unresolved_losses()
     }
 
-    /// Returns the losses that were resolved so far. To be called before
+    /// Returns how many times losses were resolved so far. To be called before
     /// [`Keyspace::has_media_errors`].
     #[inline]
     pub fn losses(&self) -> Losses {

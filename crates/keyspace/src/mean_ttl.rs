@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(crate) struct MeanTtl(AtomicU64);
 
 impl MeanTtl {
-    /// Includes what a step saw: the sum of the times to live of this many keys. Each step holds
-    /// the lock of its shard.
+    /// Updates the estimate with what a step saw: the sum of the times to live of this many keys.
+    /// Each step holds the lock of its shard.
     pub(crate) fn record(&self, sum: u128, keys: u128) {
         let Some(seen) = sum.checked_div(keys).map(|mean| mean as u64) else { return };
         let mean = match self.0.load(Relaxed) {

@@ -115,7 +115,7 @@ pub enum CheckError {
         db: usize,
         /// Whether it is the index of keys with an expiry time.
         expiry: bool,
-        /// What was found.
+        /// The damage that was found.
         source: Damaged,
     },
     /// The free queue is damaged: the space of the blocks that it led to is lost.
@@ -123,7 +123,7 @@ pub enum CheckError {
     Queue {
         /// The shard.
         shard: usize,
-        /// What was found.
+        /// The damage that was found.
         source: Damaged,
     },
     /// An entry has an expiry time and is not in the index of expiry times, or the other way round.

@@ -3,7 +3,7 @@
 //! The new index grows from a root word of its own, in transactions of bounded size, and a final
 //! transaction puts it in place of the old one. A crash before that leaves the old index as it was,
 //! and the blocks of the new one unreachable. After the replacement the blocks of the old index are
-//! unreachable. The caller's repair frees unreachable blocks at its end.
+//! unreachable. A repair frees unreachable blocks at its end.
 
 use std::collections::HashSet;
 

@@ -2,8 +2,8 @@
 //! of the shards, and settings.
 //!
 //! The map from logical to physical databases is persistent in shard 0 and cached here. It changes
-//! only while all shards are locked, so it is constant while any shard is. This module does not
-//! begin transactions and knows none.
+//! only while all shards are locked, so it is constant while any shard is. This module neither
+//! begins transactions nor knows about them.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};

@@ -12,11 +12,11 @@ pub struct Stats {
     pub hits: u64,
     /// Reads that did not.
     pub misses: u64,
-    /// Keys deleted because their time had come.
+    /// Keys that were deleted because they had expired.
     pub expired: u64,
-    /// Fields of hashes deleted because their time had come.
+    /// Fields of hashes that were deleted because they had expired.
     pub expired_fields: u64,
-    /// Keys deleted to make space.
+    /// Keys that were evicted to make space.
     pub evicted: u64,
     /// Values, of deleted or replaced keys, that were freed in the background.
     pub lazily_freed: u64,

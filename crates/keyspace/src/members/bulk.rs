@@ -1,7 +1,7 @@
 //! Adding many members at once: a set of a million members in the time that it takes to write its
 //! blocks.
 //!
-//! In arbitrary order, each member goes to another segment of the index, whose cache line is in no
+//! In arbitrary order, each member goes to another segment of the index, to a line that is in no
 //! cache, and each split of a segment reads all of its members. So the members are sorted by their
 //! hashes first: one segment after the other is filled while it is in the cache, and the index
 //! grows at once to the depth that will be needed. Members that are read from other tables are
@@ -26,7 +26,7 @@ const CACHED: u32 = 4;
 /// How many times unsorted members may go back to an earlier segment before they are sorted.
 const RUNS: usize = 16;
 
-/// The number of hashes of which at least as many are sampled to count the distinct ones.
+/// The approximate minimum size of the sample of hashes in which the distinct ones are counted.
 const COUNTED: usize = 1 << 14;
 
 impl Edit {

@@ -191,7 +191,7 @@ impl Txn<'_> {
     }
 
     /// Removes fields of a hash, or members of a set, and deletes the key if none is left. Returns
-    /// how many existed, and whether the key does not exist now.
+    /// how many existed, and whether the key is absent afterwards.
     pub fn remove_members<'a>(
         &mut self,
         db: Db,

@@ -208,7 +208,7 @@ impl Txn<'_> {
     }
 
     /// Calls `change` with the expiry time of each of these fields, in order (`None`: the field is
-    /// absent), and does with the field what it returns.
+    /// absent), and applies the change that it returns to the field.
     pub fn change_fields<'a>(
         &mut self,
         db: Db,

@@ -353,7 +353,7 @@ pub(crate) fn prefetch_members<'a>(
 }
 
 /// Returns the offset of an element in packed bytes, and its value if elements have one. An expiry
-/// time after the value is ignored. Only the lengths of the items in between are read.
+/// time after the value is ignored. Of other values and expiry times only the lengths are read.
 pub(crate) fn find<'b>(
     bytes: &'b [u8],
     items: usize,

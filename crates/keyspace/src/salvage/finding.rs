@@ -114,7 +114,7 @@ pub enum SalvageFinding {
     Queue {
         /// The shard.
         shard: usize,
-        /// What was found.
+        /// The damage that was found.
         source: Damaged,
     },
     /// The root words of a shard are lost.

@@ -10,7 +10,7 @@ use super::{SalvageFinding, SalvageStopped};
 use crate::layout::{LIBRARIES, MAP_ROOT};
 use crate::{Db, entry, verify};
 
-/// To what the entries belong that no index leads to.
+/// The database of entries to which no index leads.
 enum KeyLocation {
     Database(Db),
     Libraries,

@@ -3,10 +3,10 @@
 //! Each index is walked as far as possible, and each entry that it leads to is verified as a whole
 //! before it is copied: a value is copied as it was, or it is not copied and the key is reported.
 //! Allocated blocks that nothing led to are then searched for entries, whose checksums identify
-//! them. An entry does not record its database. Such entries of a shard are assigned to the
-//! database whose index misses keys, if it is the only one, misses at least as many keys as were
-//! found, the free queue of the shard is whole and no key was found twice. Otherwise each is
-//! reported, and left out or put into the database that the caller chose.
+//! them. An entry does not record its database. The entries that are found for a shard are assigned
+//! to the database whose index misses keys if no other index does, if it misses at least as many
+//! keys as were found, if the shard's free queue is whole, and if no key was found twice. Otherwise
+//! each entry is reported, and left out or put into the database that the caller chose.
 //!
 //! The new pool is written by ordinary transactions, and nothing is written to the old one. Expired
 //! keys are not copied.

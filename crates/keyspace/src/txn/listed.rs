@@ -76,7 +76,8 @@ impl Txn<'_> {
     }
 
     /// Marks the writes that were listed after the first `from` pending changes as
-    /// [`Event::MetadataOnly`], of which no watch is notified: the value only took another form.
+    /// [`Event::MetadataOnly`], of which no watch is notified: for writes that leave the value the
+    /// same, apart from its form.
     pub fn mark_metadata_only(&mut self, from: usize) {
         if let Some(changes) = self.changes.as_mut().filter(|_| !self.committed) {
             changes.mark_metadata_only(from);

@@ -209,8 +209,10 @@ impl<'k> Txn<'k> {
         }
     }
 
+    /// Like [`Txn::place_in`], for a logical database.
+    ///
     /// # Panics
-    /// As [`Txn::place_in`].
+    /// Like [`Txn::place_in`].
     #[inline]
     pub(crate) fn place(&self, db: Db, key: &Key<'_>) -> KeyLocation {
         self.place_in(self.physical(db), key)

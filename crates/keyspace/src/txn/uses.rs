@@ -46,7 +46,7 @@ impl Txn<'_> {
     }
 
     /// Sets Redis's logarithmic counter of uses of a key. Does nothing unless the policy is LFU,
-    /// since no other uses it.
+    /// since no other policy uses it.
     pub fn set_frequency(&mut self, db: Db, key: &Key<'_>, frequency: u8) {
         if let Some(lfu) = self.shared.lfu() {
             let (place, now) = (self.place(db, key), self.now());

@@ -205,8 +205,8 @@ fn fields_go_when_their_time_comes_and_no_sooner() {
     }
 }
 
-/// Creates a hash of this many fields, which all but the first expire one after the other; `long`
-/// makes it a table.
+/// Creates a hash of this many fields, all of which but the first expire one after the other;
+/// `long` makes it a table.
 fn filled(ks: &Keyspace, key: &str, count: usize, long: bool) {
     let pad = if long { "long".repeat(300) } else { String::new() };
     put(ks, NOW, key, &[("field0".into(), format!("0{pad}"))], FieldTime::Clear);

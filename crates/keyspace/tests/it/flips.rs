@@ -1,5 +1,5 @@
-//! Bits are flipped anywhere in a pool: open, check and repair end, report the damage, and never
-//! make it worse.
+//! Bits are flipped anywhere in a pool: opening, checking and repairing it terminate, report
+//! damage, and never make it worse.
 //!
 //! After a repair the pool is sound, and every key has the value that it had, or was reported as
 //! removed, or is hidden by a flipped expiry time: the words that the log changes have no checksum.

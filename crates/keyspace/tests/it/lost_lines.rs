@@ -164,7 +164,7 @@ fn scrub(ks: &Keyspace) {
 struct Sound {
     bytes: Vec<u8>,
     content: BTreeMap<Vec<u8>, Content>,
-    /// The lines of blocks that are not all zeros, by the size of their block: nearly each kind of
+    /// The lines of blocks that are not all zeros, by the size of their block: almost every kind of
     /// block has a size of its own.
     lines: BTreeMap<usize, Vec<u64>>,
 }

@@ -318,8 +318,8 @@ fn a_scrub_rebuilds_an_index_whose_slot_leads_astray() {
     assert!(pool.ks.damage_news().join("\n").contains("rebuilt"));
 }
 
-/// Loses the last page, in which the entries of the keys `lost` are (by their offsets). Returns
-/// another name whose hash has the same known bits as one of these keys, and that key.
+/// Loses the last page, which holds the entries of the keys `lost`, here by their offsets. Returns
+/// another name whose hash has the same known bits as that of one of these keys, and that key.
 fn twin(pool: &Pool, lost: &HashMap<u64, String>) -> (String, String) {
     pool.lose(pool.last_page());
     pool.ks.resolve_losses();

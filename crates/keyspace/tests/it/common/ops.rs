@@ -67,7 +67,7 @@ impl Text {
 
 pub(crate) type Value = (Vec<u8>, u64);
 
-/// The value and the expiry time of each key.
+/// The value and the expiry time of each key; [`Model::live`] removes expired keys.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     pub(crate) keys: BTreeMap<(usize, &'static str), Value>,
@@ -141,7 +141,7 @@ impl Model {
     }
 }
 
-/// Applies an operation; ignores its result, but not its error.
+/// Applies an operation, and ignores what it returns unless it fails.
 pub(crate) fn apply(txn: &mut Txn<'_>, op: &Op) -> Result<(), Error> {
     let key = |k: &usize| txn.key(KEYS[*k].as_bytes());
     match op {
