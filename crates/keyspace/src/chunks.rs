@@ -1,5 +1,5 @@
-//! The sizes at which a value begins another block, node or step: each is `pub` and says its unit,
-//! for tests with values around each of them (`tests/roundtrip/chunks.rs` names all of them).
+//! The sizes at which a value starts another block, node or step. Each is `pub` and states its
+//! unit, for tests with values around each of them (`tests/roundtrip/chunks.rs` names all of them).
 
 pub use crate::layout::{KEY_INLINE, VALUE_INLINE};
 pub use crate::members::{

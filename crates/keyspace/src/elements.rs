@@ -1,10 +1,10 @@
-//! Lists, sets and sorted sets alike: elements, read piece by piece.
+//! Reading the elements of lists, sets and sorted sets piece by piece.
 
 use crate::lists::Side;
 use crate::{Entry, Error, Txn, Type};
 
 impl Txn<'_> {
-    /// Returns how many elements a list, a set or a sorted set has.
+    /// Returns the number of elements of a list, a set or a sorted set.
     pub fn element_count(&self, entry: &Entry) -> Result<u64, Error> {
         match self.type_of(entry) {
             Type::List => self.list(entry)?.len(),
@@ -13,10 +13,10 @@ impl Txn<'_> {
         }
     }
 
-    /// Shows about `count` elements of a list, a set or a sorted set from `cursor` on (0: the
-    /// beginning), all of a small set, and answers where to go on (0: the end). A list comes from
-    /// its head, a sorted set from its lowest score, a set in no order. Each element comes once if
-    /// the value does not change between.
+    /// Visits about `count` elements of a list, a set or a sorted set from `cursor` on (0: the
+    /// beginning), or all elements of a small set, and returns the cursor to continue from (0: the
+    /// end). A list is visited from its head, a sorted set from its lowest score, a set in no
+    /// order. Each element is visited once if the value does not change between the calls.
     pub fn each_element(
         &self,
         entry: &Entry,
@@ -38,8 +38,9 @@ impl Txn<'_> {
         Ok(if next < self.element_count(entry)? { next } else { 0 })
     }
 
-    /// Shows elements of a list or a sorted set in its order, or `backwards`, from number `first`
-    /// on, counted from where it begins, until `visit` answers `false`.
+    /// Visits elements of a list or a sorted set in order, or `backwards`, until `visit` returns
+    /// `false`. Starts at number `first`, counted from the end of the value at which the direction
+    /// starts.
     pub fn elements_in_order(
         &self,
         entry: &Entry,

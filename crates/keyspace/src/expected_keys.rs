@@ -1,4 +1,4 @@
-//! How many keys a load is about to bring, so that the indexes grow in few, large steps.
+//! The number of keys that a load is about to add, so that the indexes grow in few, large steps.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -6,8 +6,7 @@ use structures::index::Index;
 
 use crate::DATABASES;
 
-/// Of each physical database, the depth that the segments of its indexes will have (0: nothing is
-/// known).
+/// For each physical database, the depth that the segments of its indexes will have (0: unknown).
 #[derive(Debug, Default)]
 pub(crate) struct ExpectedKeys {
     depths: [AtomicU32; DATABASES],
@@ -21,7 +20,7 @@ impl ExpectedKeys {
         }
     }
 
-    /// Expects no more keys than there are.
+    /// Expects no new keys in any database.
     pub(crate) fn clear(&self) {
         self.depths.iter().for_each(|depth| depth.store(0, Relaxed));
     }

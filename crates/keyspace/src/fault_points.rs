@@ -1,17 +1,19 @@
-//! The fault points of this crate: rules that crash tests show to be needed, by name. The crate
-//! `pmem` tells how one is disabled.
+//! The fault points of this crate: rules whose necessity the crash tests show, by name. The crate
+//! `pmem` documents how to disable one.
 
 heap::fault_points! { 176:
-    /// Where a string in an entry grows, its checksum changes with its length, in the same word.
+    /// When a string in an entry grows, its checksum changes together with its length, in the same
+    /// word.
     ChecksumWithLength,
-    /// What is moved is published without the space after it, which the next append writes.
+    /// A block that is moved is published without the space after its contents, which the next
+    /// append writes.
     MoveWithoutSpace,
     /// The shards of a transaction are locked in ascending order.
     LockAscending,
     /// A shard of a snapshot is released when the last of its entries has been read.
     ReleaseAfterRead,
-    /// Whoever has shards locked never waits for one more.
+    /// A transaction that has shards locked never waits for one more.
     TryExtend,
-    /// A shard that is locked later has its place in the order of the others.
+    /// A shard that is locked later is inserted among the others in ascending order.
     ExtendInOrder,
 }

@@ -1,11 +1,12 @@
-//! Finding a key for a command that writes, and what is said of one that was lost.
+//! Lookup of a key for a command that writes, and of a lost entry that the key may have had.
 
 use crate::layout::FIELDS;
 use crate::{Db, Entry, Error, Key, Txn, entry};
 
 impl Txn<'_> {
-    /// Finds a key for a command that writes: an expired key is deleted (and listed in `changes`)
-    /// and not found; so are expired fields of a hash, all or some.
+    /// Finds a key for a command that writes. Deletes an expired key (and lists it in `changes`)
+    /// and does not find it. Likewise deletes the expired fields of a hash, and the key with the
+    /// last of them.
     pub fn find_mut(&mut self, db: Db, key: &Key<'_>) -> Result<Option<Entry>, Error> {
         let place = self.place(db, key);
         let Some(mut slot) = self.slot_mut(place, db, key)? else { return Ok(None) };
@@ -19,8 +20,8 @@ impl Txn<'_> {
         Ok(Some(place.entry(slot.entry(), key.hash)))
     }
 
-    /// Finds a key as [`Txn::find_mut`] does, and counts a hit or a miss: for a command that reads
-    /// it to write another one, or something in addition to its value.
+    /// Like [`Txn::find_mut`], but also counts a hit or a miss: for a command that reads the key to
+    /// write another one, or to write something in addition to its value.
     pub fn find_mut_to_read(&mut self, db: Db, key: &Key<'_>) -> Result<Option<Entry>, Error> {
         let found = self.find_mut(db, key)?;
         let place = self.place(db, key);
@@ -37,8 +38,8 @@ impl Txn<'_> {
         Ok(found)
     }
 
-    /// Returns where an entry is that lost its name and may have been this key's, if the key is not
-    /// there.
+    /// Returns the pool offset of an entry that lost its name and may have belonged to this key, if
+    /// the key does not exist.
     pub fn lost(&self, db: Db, key: &Key<'_>) -> Option<u64> {
         let damage = &self.shared.damage;
         if !damage.has_media_errors() || self.slot(self.place(db, key), key).is_some() {

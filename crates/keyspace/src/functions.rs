@@ -1,10 +1,11 @@
 //! Function libraries: the source code of each, by its name.
 //!
-//! They are kept as strings are: an entry of a physical database of their own, to which no logical
-//! one leads. So all that goes over databases (check, repair, scrub, defragmentation, salvage) goes
-//! over them too, and nothing that goes over keys (KEYS, FLUSHALL, eviction, watches) sees them.
+//! They are stored like strings, as entries of a physical database of their own, to which no
+//! logical database maps. So everything that works on databases (check, repair, scrub,
+//! defragmentation, salvage) includes them, and nothing that works on keys (KEYS, FLUSHALL,
+//! eviction, watches) sees them.
 //!
-//! What is in a library (its functions) is not known here.
+//! This module does not know what a library contains (its functions).
 
 use heap::{Ptr, View};
 
@@ -13,8 +14,9 @@ use crate::txn::KeyLocation;
 use crate::{Error, Expire, Txn, entry};
 
 impl Txn<'_> {
-    /// Returns the code of a function library, if there is one of this name. Its shard, that of a
-    /// key of this name, must be locked, as for everything here.
+    /// Returns the code of a function library, if there is one of this name. The library is in the
+    /// shard of a key of the same name, which must be locked, as for every function here that takes
+    /// a name.
     pub fn library(&self, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let key = self.key(name);
         let place = self.place_in(LIBRARIES, &key);
@@ -22,7 +24,7 @@ impl Txn<'_> {
         code(&self.shards[place.shard], slot.entry()).map(Some)
     }
 
-    /// Stores the code of a function library, in place of that which it had.
+    /// Stores the code of a function library, and replaces its old code.
     pub fn put_library(&mut self, name: &[u8], code: &[u8]) -> Result<(), Error> {
         let key = self.key(name);
         let place = self.place_in(LIBRARIES, &key);
@@ -39,16 +41,16 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Deletes the function libraries in the locked shards; returns how many there were. What they
-    /// occupied is freed by [`crate::Keyspace::reclaim_step`].
+    /// Deletes the function libraries in the locked shards, and returns how many there were.
+    /// [`crate::Keyspace::reclaim_step`] frees the space that they occupied.
     pub fn flush_libraries(&mut self) -> Result<u64, Error> {
         self.forget();
         let places = (0..self.shards.len()).map(|shard| KeyLocation { shard, db: LIBRARIES });
         places.into_iter().try_fold(0, |all, place| Ok(all + self.flush_place(place)?))
     }
 
-    /// Shows each function library in the locked shards: its name, and its code unless that is
-    /// damaged.
+    /// Calls `show` with each function library in the locked shards: its name, and its code or the
+    /// error if the code is damaged.
     pub fn for_each_library(&self, mut show: impl FnMut(&[u8], Result<Vec<u8>, Error>)) {
         for shard in 0..self.shards.len() {
             let place = KeyLocation { shard, db: LIBRARIES };
@@ -66,7 +68,7 @@ impl Txn<'_> {
     }
 }
 
-/// Returns the code of a function library.
+/// Returns the code of the function library with this entry.
 pub(crate) fn code<V: View>(view: &V, at: Ptr) -> Result<Vec<u8>, Error> {
     let damaged = || Error::Damaged(at.raw());
     match Kind::decode(view.word(at)) {

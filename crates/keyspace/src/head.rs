@@ -1,4 +1,4 @@
-//! What the value word of a collection says.
+//! The value word of a collection.
 //!
 //! ```text
 //! bits  0 to 7    4: a collection
@@ -14,39 +14,40 @@ use structures::self_checksummed;
 
 use crate::types::{Encoding, Type};
 
-/// The tag of a collection; `layout` has the others.
+/// The tag of a collection; the other tags are in `layout`.
 pub(crate) const TAG_COLLECTION: u64 = 4;
 
-/// How a collection is kept.
+/// How a collection is stored: the form in bits 40 to 43.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// The cell is the word of a blob of packed items, never empty, never large.
+    /// The cell is the word of a blob of packed items, which is never empty and never large.
     Listpack,
-    /// As `Listpack`, of a hash of which a field has, or had, a time: each element is field, value,
-    /// time (0: none).
+    /// Like `Listpack`, for a hash of which a field has, or had, an expiry time: each element is a
+    /// field, its value and its expiry time (0: none).
     ListpackWithTtls,
-    /// The cell is the place of a table's header.
+    /// The cell is the offset of a table's header.
     HashTable,
     /// The cell is the word of a list.
     List,
-    /// The cell is the place of the header of a table with a tree of its members in the order of
-    /// their scores.
+    /// The cell is the offset of the header of a table with a tree that orders its members by
+    /// score.
     SortedSet,
     /// The cell is the word of a stream.
     Stream,
 }
 
-/// What a collection is.
+/// The contents of a collection's value word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) what: Type,
     pub(crate) encoding: Encoding,
     pub(crate) layout: Layout,
-    /// Elements of a listpack encoding; else 0.
+    /// The number of elements of a packed form; else 0.
     pub(crate) count: u32,
 }
 
-/// The numbers of types, encodings and forms are their places here; 0 is none.
+/// The number of a type, encoding or form in the word is its position in these lists plus one; 0 is
+/// none.
 const TYPES: [Type; 5] = [Type::List, Type::Set, Type::Hash, Type::SortedSet, Type::Stream];
 const ENCODINGS: [Encoding; 7] = [
     Encoding::Listpack,
@@ -75,7 +76,7 @@ fn named<T: Copy>(number: u64, all: &[T]) -> Option<T> {
 }
 
 impl Head {
-    /// The most elements of a listpack encoding.
+    /// The maximum number of elements of a packed form.
     pub(crate) const MOST: u32 = 0xff_ffff;
 
     pub(crate) fn encode(self) -> u64 {
@@ -98,7 +99,7 @@ impl Head {
         })
     }
 
-    /// Items of each element.
+    /// Returns the number of items per element in a packed form.
     pub(crate) fn items(self) -> usize {
         match self.what {
             Type::Hash if self.layout == Layout::ListpackWithTtls => 3,

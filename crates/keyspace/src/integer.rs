@@ -1,6 +1,6 @@
-//! Integers as Redis prints them: what spells one is kept as one.
+//! Integers as Redis prints them: a string that spells one is stored as an integer.
 
-/// Returns the integer that `bytes` spell in the one way in which Redis would print it.
+/// Returns the integer that `bytes` spell exactly as Redis would print it.
 pub(crate) fn canonical_int(bytes: &[u8]) -> Option<i64> {
     if bytes.is_empty() || bytes.len() > 20 {
         return None;

@@ -1,30 +1,31 @@
 //! A key with its shard and hash, computed once.
 //!
-//! The shard follows Redis's hash slot, with hash tags, so that a slot is in one shard: keys of
-//! one tag can be changed together at the price of one. Inside the shard, a keyed hash with the
-//! pool's seed places the key, so that nobody can prepare keys that collide.
+//! Redis's hash slot, with hash tags, decides the shard, so that a slot is in one shard: keys with
+//! the same tag can be changed together at the price of one. Inside the shard, a keyed hash with
+//! the pool's seed decides the key's place in the indexes, so that an attacker cannot prepare keys
+//! that collide.
 
 use siphasher::sip::SipHasher13;
 use structures::index::Slot;
 
-/// How many databases a keyspace has.
+/// The number of databases of a keyspace.
 pub const DATABASES: usize = 16;
 
-/// Bytes of the longest key.
+/// The maximum length of a key, in bytes.
 pub(crate) const MAX_KEY: usize = 512 << 20;
 
-/// How many hash slots Redis Cluster has.
+/// The number of hash slots in Redis Cluster.
 const SLOTS: u16 = 16384;
 
 const XMODEM: crc::Crc<u16, crc::Table<16>> =
     crc::Crc::<u16, crc::Table<16>>::new(&crc::CRC_16_XMODEM);
 
-/// The number of a database, as clients see it (SWAPDB changes which data it means).
+/// The number of a database, as clients see it (SWAPDB changes which data it refers to).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Db(u8);
 
 impl Db {
-    /// Returns the database of this number, if there is one.
+    /// Returns the database with this number, if there is one.
     pub fn new(number: usize) -> Option<Db> {
         (number < DATABASES).then_some(Db(number as u8))
     }
@@ -40,8 +41,8 @@ impl Db {
     }
 }
 
-/// Returns Redis's hash slot of a key: of what is between the first braces, where that is not
-/// empty.
+/// Returns Redis's hash slot of a key. If the text between the first `{` and the next `}` is not
+/// empty, only that text is hashed.
 pub fn slot(key: &[u8]) -> u16 {
     XMODEM.checksum(tag(key)) % SLOTS
 }
@@ -57,13 +58,14 @@ fn tag(key: &[u8]) -> &[u8] {
     }
 }
 
-/// Returns true if there may be a `{`; keys are too short for a search that must be prepared.
+/// Returns true if there may be a `{`. Keys are too short for a search that needs set-up.
 #[inline]
 fn has_brace(key: &[u8]) -> bool {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const BRACES: u64 = u64::from_ne_bytes([b'{'; 8]);
     let (words, rest) = key.as_chunks::<8>();
-    // The highest bit of a byte that was a brace is set; also of some after one.
+    // The highest bit of a byte is set if the byte was a brace, and possibly also in bytes after a
+    // brace.
     let braces = words.iter().fold(0, |braces, word| {
         let differ = u64::from_ne_bytes(*word) ^ BRACES;
         braces | (differ.wrapping_sub(ONES) & !differ)
@@ -77,7 +79,7 @@ pub struct Key<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) hash: u64,
     pub(crate) shard: u32,
-    /// Where a prefetch saw it.
+    /// The slot in which a prefetch saw the key.
     pub(crate) slot_hint: Slot,
 }
 
@@ -87,18 +89,18 @@ impl<'a> Key<'a> {
         Key { bytes, hash: hashing.hash(bytes), shard, slot_hint: Slot::default() }
     }
 
-    /// Returns the key itself.
+    /// Returns the bytes of the key.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Returns the shard that it is in.
+    /// Returns the shard to which the key belongs.
     pub fn shard(&self) -> usize {
         self.shard as usize
     }
 }
 
-/// The keyed hash that places a key in its shard's indexes.
+/// The keyed hash that decides a key's place in its shard's indexes.
 #[derive(Clone, Copy)]
 pub(crate) struct Hashing {
     keyed: SipHasher13,

@@ -1,4 +1,4 @@
-//! Keys whatever they hold: renaming, copying.
+//! Operations on keys with values of any type: rename and copy.
 
 use heap::{Ptr, Shard, View};
 use structures::blob::Blob;
@@ -11,8 +11,9 @@ use crate::txn::{KeyLocation, Old};
 use crate::{Db, Error, Event, Key, Txn};
 
 impl Txn<'_> {
-    /// Moves a value with its expiry to another key, another database, or both, replacing what is
-    /// there; false if there is none. Nothing changes when both are the same.
+    /// Moves a value with its expiry time to another key, another database, or both, and replaces
+    /// the value there. Returns false if there is no source. Nothing changes if source and target
+    /// are the same.
     pub fn rename(&mut self, from: (Db, &Key<'_>), to: (Db, &Key<'_>)) -> Result<bool, Error> {
         self.expire_fields(from.0, from.1)?;
         let (place, Some(_)) = self.open_sound(from.0, from.1)? else { return Ok(false) };
@@ -21,7 +22,7 @@ impl Txn<'_> {
             return Ok(true);
         }
         self.delete(to.0, to.1)?;
-        // The delete may have moved the source's slot.
+        // The deletion may have moved the source's slot.
         let (_, Some(old)) = self.open(from.0, from.1)? else { return Ok(false) };
         if place.shard == target.shard {
             self.rename_within(place, from.1, old, target, to.1)?;
@@ -34,7 +35,8 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Within a shard what the entry owns is handed over; with the same key, the entry itself.
+    /// Within a shard, the new entry takes over what the old one owns. If only the database
+    /// differs, the entry itself moves.
     fn rename_within(
         &mut self,
         place: KeyLocation,
@@ -55,7 +57,8 @@ impl Txn<'_> {
         Ok(entry::release_shell(&mut self.shards[place.shard], queue, old.at)?)
     }
 
-    /// Copies a value with its expiry, replacing what is there; false if there is none.
+    /// Copies a value with its expiry time, and replaces the value there. Returns false if there is
+    /// no source.
     pub fn copy(&mut self, from: (Db, &Key<'_>), to: (Db, &Key<'_>)) -> Result<bool, Error> {
         self.expire_fields(from.0, from.1)?;
         let (place, Some(_)) = self.open_sound(from.0, from.1)? else { return Ok(false) };
@@ -99,7 +102,7 @@ impl Txn<'_> {
             entry::blob(&self.shards[from], at).check(&self.shards[from]).map_err(damaged)?;
         }
         if from == to {
-            // One shard is reader and writer: the bytes go through DRAM.
+            // The same shard is read and written, so the bytes are copied through DRAM.
             let shard = &mut self.shards[from];
             let source = entry::blob(shard, at);
             let bytes = source.to_vec(shard).map_err(damaged)?;
@@ -120,7 +123,7 @@ impl Txn<'_> {
     }
 }
 
-/// What an entry holds, without a hold on the entry.
+/// The value of an entry, without a borrow of the entry.
 enum Held {
     Int(i64),
     Inline { bytes: Vec<u8>, raw: bool },
@@ -151,7 +154,7 @@ impl Held {
     }
 }
 
-/// Returns two of the shards at once, the first to read and the second to write.
+/// Borrows two of the shards at once, the first to read and the second to write.
 fn pair<'t, 'k>(
     shards: &'t mut [Shard<'k>],
     from: usize,

@@ -1,7 +1,7 @@
-//! The keyspace as its users hold it: where transactions begin.
+//! The handle to a keyspace, with which its users begin transactions.
 //!
-//! Shards are locked in ascending order, each once; that alone keeps transactions from waiting for
-//! each other in a circle. Work in the background, checks, repairs and snapshots come after this.
+//! Each transaction locks its shards once, in ascending order, which prevents deadlocks between
+//! transactions. Background work, checks, repairs and snapshots are in modules of their own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,21 +22,22 @@ use crate::shared::{Shared, cursor_shard};
 use crate::value::MAX_STRING;
 use crate::{CommitError, Db, Error, Eviction, Key, KeyDamage, Prepared, Stats, Txn, Watch};
 
-/// Sixteen databases in the shards of a heap. `Send` and `Sync`: share it by an `Arc`.
+/// Sixteen databases in the shards of a heap. It is `Send` and `Sync`: share it in an `Arc`.
 pub struct Keyspace {
     pub(crate) shared: Shared,
     pub(crate) longest_lock_hold: AtomicU64,
 }
 
 impl Keyspace {
-    /// The longest string, in bytes.
+    /// The maximum length of a string, in bytes.
     pub const MAX_STRING: usize = MAX_STRING;
-    /// The longest key, in bytes.
+    /// The maximum length of a key, in bytes.
     pub const MAX_KEY: usize = MAX_KEY;
-    /// From this length on it pays to prepare or to pin a string.
+    /// The length, in bytes, from which it pays to prepare or to pin a string.
     pub const LARGE: usize = LARGE;
 
-    /// Attaches to a heap; reads a few words only. `now` in unix milliseconds.
+    /// Attaches to a heap. Reads only a few words, unless the heap has recorded that entries lost
+    /// their names. `now` is in unix milliseconds.
     pub fn new(heap: Heap, now: u64) -> Keyspace {
         let keyspace =
             Keyspace { shared: Shared::new(heap, now), longest_lock_hold: AtomicU64::new(0) };
@@ -44,24 +45,24 @@ impl Keyspace {
         keyspace
     }
 
-    /// Returns the heap under it.
+    /// Returns the underlying heap.
     pub fn heap(&self) -> &Heap {
         self.shared.heap()
     }
 
-    /// Takes the heap out, to close it.
+    /// Returns the heap, so that it can be closed.
     pub fn into_heap(self) -> Arc<Heap> {
         self.shared.heap
     }
 
-    /// Returns how many shards there are.
+    /// Returns the number of shards.
     pub fn shards(&self) -> usize {
         self.shared.shards()
     }
 
-    /// Expects this many keys in a database until [`Keyspace::expect_no_keys`]. If they do not
-    /// come, the index takes more space than it needs, sixteen times that of those which came at
-    /// most.
+    /// Prepares a database for this many keys, until [`Keyspace::expect_no_keys`] is called: its
+    /// indexes grow in larger steps. If the keys do not arrive, an index takes up to sixteen times
+    /// the space that its present entries need.
     pub fn expect_keys(&self, db: Db, keys: u64) {
         let physical = physical(self.shared.map.load(Relaxed), db.number());
         let keys = keys / self.shards() as u64;
@@ -69,18 +70,18 @@ impl Keyspace {
         (0..self.shards()).for_each(|shard| self.shared.expect_accesses(shard, keys));
     }
 
-    /// Expects no more keys than there are.
+    /// Ends what [`Keyspace::expect_keys`] began, for every database.
     pub fn expect_no_keys(&self) {
         self.shared.expected.clear();
     }
 
-    /// Hashes a key, once for everything that is done with it.
+    /// Hashes a key, once for all its uses.
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
         self.shared.key(bytes)
     }
 
-    /// Asks the processor to load the buckets in which a lookup of the key will search; takes no
-    /// lock. For a batch of keys: this for each, then [`Keyspace::prefetch_entry`] for each.
+    /// Prefetches the buckets that a lookup of the key will search. Takes no lock. For a batch of
+    /// keys, call this for each key, and then [`Keyspace::prefetch_entry`] for each.
     #[inline]
     pub fn prefetch_bucket(&self, db: Db, key: &Key<'_>) -> Option<PrefetchedBucket> {
         let db = physical(self.shared.map.load(Relaxed), db.number());
@@ -89,8 +90,8 @@ impl Keyspace {
         index.prefetch_bucket(&UnlockedView(self.heap()), key.hash).map(PrefetchedBucket)
     }
 
-    /// Asks the processor to load the entry that a lookup of the key will compare, and notes where
-    /// it is.
+    /// Prefetches the entry that a lookup of the key will compare, and records its slot in the key
+    /// as a hint.
     #[inline]
     pub fn prefetch_entry(&self, prefetched: &PrefetchedBucket, key: &mut Key<'_>) {
         if let Some(slot_hint) = prefetched.0.prefetch_entry(&UnlockedView(self.heap())) {
@@ -98,8 +99,8 @@ impl Keyspace {
         }
     }
 
-    /// Locks the shards (any order, repetitions allowed) and opens a transaction at `now` (unix
-    /// ms).
+    /// Locks the shards (given in any order, repetitions allowed) and opens a transaction at `now`
+    /// (unix ms).
     pub fn begin(&self, shards: &[usize], now: u64) -> Txn<'_> {
         if let [shard] = shards {
             return self.begin_one(*shard, now);
@@ -114,14 +115,15 @@ impl Keyspace {
         Txn::new(&self.shared, locked, now)
     }
 
-    /// As [`Keyspace::begin`], unless one of the shards is locked: then nothing is.
+    /// Like [`Keyspace::begin`], but returns `None`, with nothing locked, if one of the shards is
+    /// already locked. Ignores the reservations of waiters.
     pub fn try_begin(&self, shards: impl Iterator<Item = usize>, now: u64) -> Option<Txn<'_>> {
         let locked = self.shared.heap.try_lock_all(&ascending(shards), ANY_TURN)?;
         Some(Txn::new(&self.shared, locked, now))
     }
 
-    /// Does the same for one who may have waited for shards before, unless one of them is reserved
-    /// for another one who waits.
+    /// Like [`Keyspace::try_begin`], for a caller that may have waited for shards (`wait`). Also
+    /// returns `None` if one of the shards is reserved for another waiter.
     #[inline]
     pub fn try_begin_as(
         &self,
@@ -134,14 +136,13 @@ impl Keyspace {
         Some(Txn::new(&self.shared, locked, now))
     }
 
-    /// Locks one shard, unless it is locked.
+    /// Like [`Keyspace::try_begin`], for one shard.
     pub fn try_begin_one(&self, shard: usize, now: u64) -> Option<Txn<'_>> {
         let locked = self.shared.heap.try_lock_all(&[shard], ANY_TURN)?;
         Some(Txn::new(&self.shared, locked, now))
     }
 
-    /// Does the same for one who may have waited for it before, unless it is reserved for another
-    /// one who waits.
+    /// Like [`Keyspace::try_begin_as`], for one shard.
     #[inline]
     pub fn try_begin_one_as(
         &self,
@@ -153,77 +154,78 @@ impl Keyspace {
         Some(Txn::new(&self.shared, locked, now))
     }
 
-    /// Enters those who wait for these shards without a thread.
+    /// Starts a wait for these shards that blocks no thread.
     pub fn wait_for_shards(&self, shards: &[usize]) -> ShardWait {
         ShardWait::enter(&self.shared.heap, shards)
     }
 
-    /// Locks one shard.
+    /// Like [`Keyspace::begin`], for one shard.
     pub fn begin_one(&self, shard: usize, now: u64) -> Txn<'_> {
         let mut locked = SmallVec::new();
         locked.push(self.shared.heap.lock(shard));
         Txn::new(&self.shared, locked, now)
     }
 
-    /// Locks everything: FLUSHALL, SWAPDB, KEYS, RANDOMKEY.
+    /// Like [`Keyspace::begin`], for all shards: FLUSHALL, SWAPDB, KEYS, RANDOMKEY.
     pub fn begin_all(&self, now: u64) -> Txn<'_> {
         let locked = (0..self.shards()).map(|shard| self.shared.heap.lock(shard)).collect();
         Txn::new(&self.shared, locked, now)
     }
 
-    /// Returns the shard in which a SCAN goes on from this cursor: lock it for [`Txn::scan`].
+    /// Returns the shard in which a SCAN continues from this cursor: lock it for [`Txn::scan`].
     pub fn scan_shard(&self, cursor: u64) -> usize {
         cursor_shard(cursor).min(self.shards() - 1)
     }
 
-    /// Returns true if a scan with this cursor has met nothing in its shard yet.
+    /// Returns true if this cursor is at the beginning of its shard.
     pub fn begins_shard(cursor: u64) -> bool {
         cursor.is_multiple_of(1 << CURSOR_BITS)
     }
 
-    /// Stops watching.
+    /// Ends a watch.
     pub fn unwatch(&self, watch: Watch) {
         let shard = self.key(&watch.key).shard();
         self.shared.volatile(shard).watches.remove(watch);
     }
 
-    /// Makes every transaction list all of its changes (see [`Txn::changes`]), not only expired and
-    /// evicted keys.
+    /// Sets whether every transaction lists all of its changes (see [`Txn::changes`]), not only
+    /// expired and evicted keys.
     pub fn track_changes(&self, yes: bool) {
         self.shared.tracks.store(yes, Relaxed);
     }
 
-    /// Makes transactions list, for one more listener, all changes in this shard; begun while the
-    /// shard is locked, it misses none.
+    /// Adds a listener to this shard: transactions list all changes in a shard that has listeners.
+    /// A listener that is added while it holds the shard's lock misses no change.
     pub fn follow(&self, shard: usize) {
         self.shared.volatile(shard).followers.fetch_add(1, Relaxed);
     }
 
-    /// Ends what one call of [`Keyspace::follow`] began.
+    /// Removes a listener that [`Keyspace::follow`] added.
     pub fn unfollow(&self, shard: usize) {
         self.shared.volatile(shard).followers.fetch_sub(1, Relaxed);
     }
 
-    /// Makes transactions list new keys, and keys that readers do not find.
+    /// Sets whether transactions list new keys (`created`), and keys that readers do not find
+    /// (`missed`).
     pub fn list_events(&self, created: bool, missed: bool) {
         self.shared.lists_created.store(created, Relaxed);
         self.shared.lists_missed.store(missed, Relaxed);
     }
 
-    /// Returns what all shards counted.
+    /// Returns the sums of the counters of all shards.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::default();
         self.shared.volatile_shards().for_each(|volatile| volatile.counters.add_to(&mut stats));
         stats
     }
 
-    /// Starts counting from zero.
+    /// Resets the statistics to zero, except [`Stats::lazy_free_pending`].
     pub fn reset_stats(&self) {
         self.shared.volatile_shards().for_each(|volatile| volatile.counters.reset());
     }
 
-    /// Keys, and keys with an expiry time, of a database. Takes no lock: what transactions are
-    /// about to change is not in it, but for those of a volatile heap.
+    /// Returns the number of keys of a database, and how many of them have an expiry time. Takes no
+    /// lock. The counts do not include changes of open transactions, except in a volatile heap.
     pub fn count(&self, db: Db) -> (u64, u64) {
         let db = physical(self.shared.map.load(Relaxed), db.number());
         (0..self.shards()).fold((0, 0), |(keys, expiring), shard| {
@@ -235,8 +237,8 @@ impl Keyspace {
         })
     }
 
-    /// Returns how many function libraries there are. Takes no lock: what transactions are about to
-    /// change is not in it.
+    /// Returns the number of function libraries. Takes no lock. The count does not include changes
+    /// of open transactions, except in a volatile heap.
     pub fn libraries(&self) -> u64 {
         (0..self.shards())
             .map(|shard| self.shared.root_word(shard, counts_root(LIBRARIES)))
@@ -244,13 +246,15 @@ impl Keyspace {
             .sum()
     }
 
-    /// Writes a large string into blocks of the key's shard, for [`Txn::set_prepared`].
+    /// Writes a large string into blocks of the key's shard, for [`Txn::set_prepared`]. Waits for
+    /// the shard's lock.
     pub fn prepare(&self, key: &Key<'_>, bytes: &[u8]) -> Result<Prepared<'_>, Error> {
         let lock = || Some(self.heap().lock(key.shard()));
         Prepared::write(lock, key, bytes).map(|prepared| prepared.expect("it waits for the lock"))
     }
 
-    /// Does the same for who has others to serve; `None` where the key's shard is locked.
+    /// Like [`Keyspace::prepare`], for a caller that must not block: returns `None` if the key's
+    /// shard is locked, or reserved for a waiter other than `wait`.
     pub fn try_prepare(
         &self,
         key: &Key<'_>,
@@ -266,7 +270,7 @@ impl Keyspace {
         Prepared::write(lock, key, bytes)
     }
 
-    /// Returns true if [`Keyspace::key_damage`] is to be asked before a command. One load.
+    /// Returns true if a command must call [`Keyspace::key_damage`] before it runs. One load.
     #[inline]
     pub fn has_media_errors(&self) -> bool {
         self.shared.damage.has_media_errors()
@@ -277,39 +281,42 @@ impl Keyspace {
         self.shared.damage.count()
     }
 
-    /// Returns why the store was stopped, if it was.
+    /// Returns the reason why the store was stopped, if it was.
     pub fn stopped(&self) -> Option<&str> {
         self.shared.damage.stopped()
     }
 
-    /// Returns true if the store was stopped by a loss that hides keys: then reads are refused too.
+    /// Returns true if the store was stopped by a loss that hides keys: reads are then refused too.
     pub fn hides_keys(&self) -> bool {
         self.shared.damage.hides_keys()
     }
 
-    /// Returns what was found and done since this was asked last, for the log.
+    /// Returns messages for the log: the damage that was found, and what was done about it, since
+    /// the last call.
     pub fn damage_news(&self) -> Vec<String> {
         self.shared.damage.take_events()
     }
 
-    /// Finds out what lost bytes meant, until nothing is unresolved. The caller holds no shard.
+    /// Finds out what lost bytes belonged to, until no loss is unresolved. The caller must not hold
+    /// a shard.
     pub fn resolve_losses(&self) {
         self.resolver().resolve_losses();
     }
 
-    /// Stops the store if its file was cut short, before anything is written into the gap. Returns
-    /// true if so.
+    /// Stops the store if its file was truncated, before anything is written into the gap. Returns
+    /// true if the file was truncated.
     pub fn stop_if_cut_short(&self) -> bool {
         self.resolver().stop_if_cut_short()
     }
 
-    /// Returns why a command on this key cannot be tried. The caller holds no shard.
+    /// Returns the reason why a command on this key must be refused, if there is one. The caller
+    /// must not hold a shard.
     pub fn key_damage(&self, db: Db, key: &Key<'_>) -> Option<KeyDamage> {
         self.resolver().key_damage(db, key)
     }
 
-    /// Takes a lost entry that this key led to out of the indexes: whoever names it deletes or
-    /// overwrites it.
+    /// Removes from the indexes a lost entry that may have been this key's. For a caller that
+    /// deletes or overwrites the key.
     pub fn remove_unidentified(&self, db: Db, key: &Key<'_>) -> Result<(), CommitError> {
         self.resolver().remove_unidentified(db, key)
     }
@@ -318,21 +325,21 @@ impl Keyspace {
         Resolver::new(&self.shared)
     }
 
-    /// Returns how space is made.
+    /// Returns the eviction settings.
     pub fn eviction(&self) -> Eviction {
         self.shared.eviction()
     }
 
-    /// Changes how space is made. `now` is in unix ms.
+    /// Changes the eviction settings. `now` is in unix ms.
     pub fn set_eviction(&self, eviction: Eviction, now: u64) {
         self.shared.set_eviction(eviction, now);
     }
 }
 
-/// Returns the order in which shards are locked, each once.
+/// Returns the shards in ascending order, each once: the order in which they are locked.
 pub(crate) fn ascending(shards: impl Iterator<Item = usize>) -> SmallVec<[usize; 16]> {
     let mut ascending = SmallVec::<[usize; 16]>::new();
-    // Of the first 64, those that are listed.
+    // A bit for each of the first 64 shards: set if the shard is already in `ascending`.
     let mut listed = 0u64;
     for shard in shards {
         let bit = 1u64.checked_shl(shard as u32).unwrap_or(0);
@@ -345,11 +352,11 @@ pub(crate) fn ascending(shards: impl Iterator<Item = usize>) -> SmallVec<[usize;
     ascending
 }
 
-/// A lookup that is to come, whose buckets are on their way.
+/// The buckets that were prefetched for a coming lookup.
 pub struct PrefetchedBucket(Bucket);
 
-/// A view that takes no lock: words of some moment, which decide nothing but what to prefetch and
-/// where to look first.
+/// A view that takes no lock. The words that it reads may be inconsistent; they only decide what to
+/// prefetch and where to look first.
 struct UnlockedView<'h>(&'h Heap);
 
 impl View for UnlockedView<'_> {

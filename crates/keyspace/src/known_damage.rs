@@ -1,5 +1,5 @@
-//! What a keyspace knows of damage, in DRAM: the keys that are damaged, and the entries that were
-//! lost with their names.
+//! The damage that a keyspace knows of, in DRAM: the damaged keys, and the entries that were lost
+//! together with their names.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -10,25 +10,25 @@ use structures::index::Near;
 
 use crate::DamagedKey;
 
-/// Damaged keys that are remembered by name.
+/// The maximum number of damaged keys that are remembered.
 const REMEMBERED: usize = 1024;
 
-/// The lost bytes of a shard's blocks: from, to, by the block's begin.
+/// The lost bytes of a shard's blocks: ranges (from, to) by the offset of the block.
 pub(crate) type Hits = HashMap<u64, Vec<(u64, u64)>>;
 
-/// What a keyspace knows of damage.
+/// The damage that a keyspace knows of.
 #[derive(Default)]
 pub(crate) struct Damage {
-    /// Whether `key_damage` has anything to say: one load for each command.
+    /// Whether commands must call `key_damage`: one load for each command.
     pub(crate) has_media_errors: AtomicBool,
     pub(crate) in_resolution: Mutex<()>,
     pub(crate) unidentified: Mutex<Unidentified>,
     pub(crate) keys: Mutex<Vec<DamagedKey>>,
-    /// What happened and was not told yet.
+    /// Messages that were not taken for the log yet.
     pub(crate) events: Mutex<Vec<String>>,
     pub(crate) found: AtomicU64,
     pub(crate) stopped: OnceLock<String>,
-    /// Whether a key that is not found may be there all the same.
+    /// Whether a key that is not found may exist all the same.
     pub(crate) hides_keys: AtomicBool,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Damage {
-    /// Returns true if a command is to ask what is lost. One load.
+    /// Returns true if a command must ask for damage before it runs. One load.
     #[inline]
     pub(crate) fn has_media_errors(&self) -> bool {
         self.has_media_errors.load(Relaxed)
@@ -48,23 +48,24 @@ impl Damage {
         self.found.load(Relaxed)
     }
 
-    /// Returns why the store was stopped, if it was.
+    /// Returns the reason why the store was stopped, if it was.
     pub(crate) fn stopped(&self) -> Option<&str> {
         self.stopped.get().map(String::as_str)
     }
 
-    /// Returns true if the store was stopped by a loss that hides keys: then reads are refused too.
+    /// Returns true if the store was stopped by a loss that hides keys: reads are then refused too.
     pub(crate) fn hides_keys(&self) -> bool {
         self.hides_keys.load(Relaxed)
     }
 
-    /// Returns what was found and done since this was asked last, for the log.
+    /// Returns messages for the log: the damage that was found, and what was done about it, since
+    /// the last call.
     pub(crate) fn take_events(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.events))
     }
 
-    /// Returns where an entry is that lost its name and may have been this key's: for a key that
-    /// was not found, while its shard is held.
+    /// Returns the pool offset of an entry that lost its name and may have belonged to this key. To
+    /// be called for a key that was not found, while its shard is held.
     pub(crate) fn may_have_lost(&self, name: &Name) -> Option<u64> {
         lock(&self.unidentified).find(name).map(|lost| lost.at.raw())
     }
@@ -73,7 +74,7 @@ impl Damage {
         lock(&self.events).push(text);
     }
 
-    /// Remembers a damaged key; whether it is news.
+    /// Remembers a damaged key. Returns true if it was not known yet.
     pub(crate) fn remember(&self, key: DamagedKey) -> bool {
         let mut keys = lock(&self.keys);
         if keys.iter().any(|known| {
@@ -91,28 +92,28 @@ impl Damage {
     }
 }
 
-/// What is remembered of entries without names.
+/// The entries that lost their names.
 #[derive(Default)]
 pub(crate) struct Unidentified {
     pub(crate) entries: Vec<Lost>,
-    /// Keys that fit a lost entry which is not theirs.
+    /// Keys that would fit a lost entry, but are known not to be its key.
     pub(crate) cleared: HashSet<Name>,
 }
 
-/// An entry that leads to no name.
+/// An entry whose name is lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lost {
     pub(crate) shard: usize,
     pub(crate) db: u8,
     pub(crate) at: Ptr,
     pub(crate) near: Near,
-    /// A hash that leads to its slot.
+    /// A hash with which a lookup reaches its slot.
     pub(crate) slot: u64,
-    /// Whether the log was told the name by which somebody asked for it.
+    /// Whether the log already has a name by which a client asked for this entry.
     pub(crate) named: bool,
 }
 
-/// A key by its whole hash.
+/// A key, identified by its full hash.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Name {
     pub(crate) shard: usize,
@@ -127,7 +128,7 @@ impl Lost {
 }
 
 impl Unidentified {
-    /// Returns the first entry that this key may have led to.
+    /// Returns the first entry that may have belonged to this key.
     pub(crate) fn find(&self, name: &Name) -> Option<Lost> {
         let found = self.entries.iter().copied().find(|lost| lost.fits(name))?;
         (!self.cleared.contains(name)).then_some(found)
@@ -144,7 +145,7 @@ impl Unidentified {
         }
     }
 
-    /// Forgets entries; whether none is left.
+    /// Forgets the entries for which `stays` is false. Returns true if none is left.
     pub(crate) fn retain(&mut self, stays: impl Fn(&Lost) -> bool) -> bool {
         self.entries.retain(stays);
         if self.entries.is_empty() {

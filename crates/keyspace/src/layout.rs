@@ -27,7 +27,7 @@
 //! 16   key length u32 | inverted crc32c of the key
 //! 24   key; a key longer than KEY_INLINE: the word of a blob that holds it
 //! ..   inline string: its bytes; else, at the next multiple of 8, a cell of one word (logged):
-//!      the integer XOR NO_INT, the word of a blob, or what a collection hangs from; never 0
+//!      the integer XOR NO_INT, the word of a blob, or the word or offset of a collection; never 0
 //! ```
 
 use heap::Ptr;
@@ -41,27 +41,27 @@ pub(crate) const MAP_ROOT: usize = QUEUE_ROOT + 1;
 const FIELDS_ROOT: usize = MAP_ROOT + 1;
 const _: () = assert!(FIELDS_ROOT + DATABASES < SCRATCH_ROOT);
 
-/// The physical database that holds the function libraries: the name of each is a key, its code a
-/// string. No logical database leads to it. The number makes its root words those that follow the
-/// databases', by the same sums.
+/// The physical database that holds the function libraries: the name of each is a key, and its code
+/// is a string. No logical database maps to it. The number is chosen so that the functions below
+/// place its root words after those of the other databases.
 pub(crate) const LIBRARIES: u8 = (FIELDS_ROOT + DATABASES) as u8;
 const _: () = assert!(keys_root(LIBRARIES) == 66 && counts_root(LIBRARIES) == 98);
-// No root word of it is one of another database, nor that of the rebuilt index. The words for
-// expiry times are used by no library, and are zero.
+// It shares no root word with another database, nor with the rebuilt index. Libraries do not use
+// the words for expiry times, which stay zero.
 const _: () = assert!(expiry_root(LIBRARIES) == 82 && fields_root(LIBRARIES) == 116);
 const _: () = assert!(keys_root(LIBRARIES) >= FIELDS_ROOT + DATABASES);
 const _: () = assert!(fields_root(LIBRARIES) < SCRATCH_ROOT);
-/// An index that is being rebuilt.
+/// The root word of an index that is being rebuilt.
 pub(crate) const SCRATCH_ROOT: usize = heap::ROOTS - 1;
 
-/// Logical database n on physical database n.
+/// The map of databases in which each logical database n is physical database n.
 pub(crate) const IDENTITY: u64 = 0xfedc_ba98_7654_3210;
 const _: () = assert!(DATABASES * 4 == u64::BITS as usize);
 
-/// The integer that no cell holds.
+/// The integer that cannot be stored in a cell.
 const NO_INT: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Returns all physical databases, that of the function libraries last.
+/// Returns all physical databases, with that of the function libraries last.
 pub(crate) fn physical_databases() -> impl Iterator<Item = u8> + Clone {
     (0..DATABASES as u8).chain([LIBRARIES])
 }
@@ -75,71 +75,72 @@ pub(crate) fn next_database(db: u8) -> Option<u8> {
     }
 }
 
-/// Returns which root word holds the index of all keys of physical database `db`.
+/// Returns the number of the root word with the index of all keys of physical database `db`.
 pub(crate) const fn keys_root(db: u8) -> usize {
     db as usize
 }
 
-/// Returns which root word holds the index of the keys with an expiry time.
+/// Returns the number of the root word with the index of the keys with an expiry time.
 pub(crate) const fn expiry_root(db: u8) -> usize {
     DATABASES + db as usize
 }
 
-/// Returns which root word holds the counts.
+/// Returns the number of the root word with the counts of keys.
 pub(crate) const fn counts_root(db: u8) -> usize {
     2 * DATABASES + db as usize
 }
 
-/// Returns which root word holds the counts of the hashes of which a field has a time.
+/// Returns the number of the root word with the counts of the hashes with field expiration.
 pub(crate) const fn fields_root(db: u8) -> usize {
     FIELDS_ROOT + db as usize
 }
 
-/// In an expiry word: the value is a hash of which a field has a time of its own.
+/// In an expiry word: the value is a hash of which a field has an expiry time of its own.
 pub(crate) const FIELDS: u64 = 1 << 63;
 
-/// What the free queue is told about an index that it takes apart: its entries go with it.
+/// Owner numbers in the free queue, which say how to free what a structure holds. This one: an
+/// index of keys, whose entries are freed with it.
 pub(crate) const OWNER_KEYS: u16 = 1;
-/// The entries belong to the index of all keys.
+/// An index of expiry times: its entries belong to the index of all keys.
 pub(crate) const OWNER_EXPIRY: u16 = 2;
-/// The entries are the members of a collection.
+/// A table whose entries are the members of a collection.
 pub(crate) const OWNER_MEMBERS: u16 = 3;
-/// The items are nodes of a list.
+/// A structure whose items are the nodes of a list.
 pub(crate) const OWNER_LIST: u16 = 4;
-/// The items are the members of a sorted set, or those of a hash that have a time, which go with
-/// their index.
+/// A structure whose items are the members of a sorted set, or the fields with an expiry time of a
+/// hash; they are freed with the table of members.
 pub(crate) const OWNER_RANKS: u16 = 5;
-/// The items are nodes, groups, consumers or pending entries of a stream.
+/// Structures whose items are nodes, groups, consumers or pending entries of a stream.
 pub(crate) const STREAM_OWNERS: Owners =
     Owners { nodes: 6, groups: 7, consumers: 8, pending: 9, nothing: 10 };
 
 pub(crate) const EXPIRY_AT: u64 = 8;
 pub(crate) const KEY_LEN_AT: u64 = 16;
 pub(crate) const HEADER: usize = 24;
-/// Bytes of the longest key that is in the entry itself.
+/// The maximum length, in bytes, of a key that is stored in the entry itself.
 pub const KEY_INLINE: usize = 32 << 10;
-/// Bytes of the longest string that is in the entry itself.
+/// The maximum length, in bytes, of a string that is stored in the entry itself.
 pub const VALUE_INLINE: usize = 4 << 10;
 const _: () = assert!(HEADER + KEY_INLINE + 2 * VALUE_INLINE + 8 <= heap::MAX_BLOCK);
-// 16 bytes of key and 32 of value: a block of 72 bytes.
+// A key of 16 bytes and a value of 32 take a block of 72 bytes.
 const _: () = assert!(HEADER + 16 + 32 == 72);
 
-/// Bytes that a key of `len` bytes takes in its entry.
+/// Returns how many bytes a key of `len` bytes takes in its entry.
 pub(crate) const fn key_space(len: usize) -> usize {
     if len > KEY_INLINE { 8 } else { len }
 }
 
-/// Returns where the bytes of an inline string begin.
+/// Returns the offset in the entry of the bytes of an inline string.
 pub(crate) const fn body_at(key_len: usize) -> usize {
     HEADER + key_space(key_len)
 }
 
-/// Returns where the cell of any other value is.
+/// Returns the offset in the entry of the cell of any other value.
 pub(crate) const fn cell_at(key_len: usize) -> usize {
     body_at(key_len).next_multiple_of(8)
 }
 
-/// What a value word says.
+/// The contents of a value word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Inline { raw: bool, len: usize, crc: u32 },
@@ -151,7 +152,8 @@ pub(crate) enum Kind {
 const TAG_INLINE: u64 = 1;
 const TAG_INT: u64 = 2;
 const TAG_BLOB: u64 = 3;
-/// The entry was found to be damaged: bits 5 to 7 hold its former tag, the others are as they were.
+/// The entry was found to be damaged: bits 5 to 7 hold its former tag, and the other bits are
+/// unchanged.
 const TAG_MARKED: u64 = 15;
 const RAW: u64 = 1 << 4;
 
@@ -167,7 +169,7 @@ impl Kind {
         }
     }
 
-    /// Decodes a word; returns none for one that no version of the format writes.
+    /// Decodes a word. Returns `None` for a word that no version of the format writes.
     pub(crate) fn decode(word: u64) -> Option<Kind> {
         let len = (word >> 8 & 0xff_ffff) as usize;
         match word & 15 {
@@ -182,8 +184,8 @@ impl Kind {
     }
 }
 
-/// Returns the cell of an integer; none for the one integer whose cell would be 0, as which a lost
-/// cell reads: it is kept as text.
+/// Returns the cell of an integer. Returns `None` for the one integer whose cell would be 0, which
+/// is also what a lost cell reads as: that integer is stored as text.
 pub(crate) const fn int_cell(int: i64) -> Option<u64> {
     match int as u64 ^ NO_INT {
         0 => None,
@@ -196,8 +198,8 @@ pub(crate) const fn int_of(cell: u64) -> i64 {
     (cell ^ NO_INT) as i64
 }
 
-/// Returns the length of a key and its checksum, which is inverted: a lost word must not be that of
-/// the empty key.
+/// Returns the word with the length of a key and its checksum. The checksum is inverted, so that a
+/// lost word, which reads as 0, is not the word of the empty key.
 pub(crate) fn key_word(key: &[u8]) -> u64 {
     key.len() as u64 | u64::from(!heap::crc32c(key)) << 32
 }
@@ -211,8 +213,8 @@ pub(crate) fn is_marked(word: u64) -> bool {
     word & 15 == TAG_MARKED
 }
 
-/// The two counts of a database in one shard, in one word, so that a change of both is one entry of
-/// the log.
+/// The two counts of a database in one shard. They share a word, so that a change of both is one
+/// log entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) keys: u32,
@@ -229,12 +231,12 @@ impl Counts {
     }
 }
 
-/// Hashes of which a field has a time, of a database in one shard. Both are in the index of expiry
-/// times, too.
+/// The counts of the hashes with field expiration of a database in one shard. All of these hashes
+/// are also in the index of expiry times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldCounts {
     pub(crate) hashes: u32,
-    /// Those whose key has no expiry time.
+    /// Those of `hashes` whose key has no expiry time of its own.
     pub(crate) without_own_ttl: u32,
 }
 
@@ -247,14 +249,14 @@ impl FieldCounts {
         u64::from(self.hashes) | u64::from(self.without_own_ttl) << 32
     }
 
-    /// Returns the counts of an entry whose expiry word is this.
+    /// Returns the counts for a single entry with this expiry word.
     pub(crate) fn of(expiry: u64) -> FieldCounts {
         let (hashes, without_own_ttl) =
             (u32::from(expiry & FIELDS != 0), u32::from(expiry == FIELDS));
         FieldCounts { hashes, without_own_ttl }
     }
 
-    /// Adds an entry.
+    /// Returns the sums of the counts.
     pub(crate) fn plus(self, other: FieldCounts) -> FieldCounts {
         FieldCounts {
             hashes: self.hashes.wrapping_add(other.hashes),
@@ -262,7 +264,7 @@ impl FieldCounts {
         }
     }
 
-    /// Takes an entry away; 0 where there was none.
+    /// Returns the differences of the counts, or 0 where they would be negative.
     pub(crate) fn minus(self, other: FieldCounts) -> FieldCounts {
         FieldCounts {
             hashes: self.hashes.saturating_sub(other.hashes),
@@ -271,7 +273,7 @@ impl FieldCounts {
     }
 }
 
-/// Returns the physical database after a logical one.
+/// Returns the physical database to which a logical one maps.
 pub(crate) fn physical(map: u64, logical: usize) -> u8 {
     (map >> (4 * logical) & 15) as u8
 }
@@ -282,13 +284,13 @@ pub(crate) fn swapped(map: u64, a: usize, b: usize) -> u64 {
     map ^ differ << (4 * a) ^ differ << (4 * b)
 }
 
-/// Returns the map that the word in shard 0 represents, and the other way round. A new pool's word
-/// is zero.
+/// Converts the word in shard 0 to the map of databases, and the map to the word. The word of a new
+/// pool is zero.
 pub(crate) fn map_word(map: u64) -> u64 {
     map ^ IDENTITY
 }
 
-/// Returns where a word of an entry is.
+/// Returns the location of the word at byte `at` of an entry.
 pub(crate) fn word_at(entry: Ptr, at: usize) -> Ptr {
     entry.add(at as u64)
 }

@@ -1,15 +1,15 @@
 //! Redis's keyspace on a persistent heap: sixteen databases of keys with values and expiry times.
 //!
-//! A key is in the shard that its hash slot names; a transaction locks the shards of its keys,
-//! reads and changes them by typed operations, and commits with one fence. What is persistent is
-//! described in `docs/format/keyspace.md`: an entry block per key, two indexes per database and
-//! shard (all keys; keys with an expiry time), counters, a queue of what is still to be freed.
+//! A key belongs to the shard that its hash slot maps to. A transaction locks the shards of its
+//! keys, reads and changes them with typed operations, and commits with one fence.
+//! `docs/format/keyspace.md` describes the persistent format: an entry block per key, two indexes
+//! per database and shard (all keys; keys with an expiry time), counters, and a queue of the blocks
+//! that are still to be freed.
 //!
-//! Access times, watches and statistics are in DRAM: they are lost by a restart, as Redis loses
-//! them.
+//! Access times, watches and statistics are in DRAM: a restart loses them, as it does in Redis.
 //!
-//! This crate must not know commands, reply texts, sockets, threads or clocks: time and randomness
-//! come in as arguments. It writes persistent words through `heap` and `structures` alone.
+//! This crate must not know commands, reply texts, sockets, threads or clocks: callers pass time
+//! and randomness as arguments. It writes persistent words only through `heap` and `structures`.
 #![forbid(unsafe_code)]
 
 mod background;

@@ -1,7 +1,7 @@
-//! Lists: pushed and popped at both ends, read and changed anywhere.
+//! Lists: elements are pushed and popped at both ends, and read and changed anywhere.
 //!
-//! A list hangs from its entry's cell by one word (`structures::list`); the value word says no more
-//! than that it is a list. An empty list has no key.
+//! The cell of an entry holds the one word of a list (`structures::list`); the value word only
+//! records that the value is a list. An empty list has no key.
 
 use heap::{Shard, View};
 use structures::list::{self, Element, List, Retain};
@@ -17,7 +17,7 @@ use crate::{Db, Entry, Error, Event, Expire, Key, Txn};
 
 pub use structures::list::{Limits as NodeLimits, Side};
 
-/// A list, read where it is.
+/// A list that is read in place.
 pub struct Elements<'t> {
     shard: &'t Shard<'t>,
     list: List,
@@ -48,18 +48,18 @@ impl Elements<'_> {
         Error::Damaged(self.at)
     }
 
-    /// Returns how many there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> Result<u64, Error> {
         self.list.len(self.shard).map_err(|_| self.damaged())
     }
 
-    /// Returns true if there is none: never so for a key that exists.
+    /// Returns true if there are none, which is never so for a key that exists.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Shows elements from number `index` on, counted from the head, away from a side, until
-    /// `visit` answers `false`.
+    /// Visits elements from number `index` on, counted from the head, in the direction away from
+    /// the side `from`, until `visit` returns `false`.
     pub fn visit(
         &self,
         index: u64,
@@ -72,8 +72,7 @@ impl Elements<'_> {
         done.map_err(|_| self.damaged())
     }
 
-    /// Says of elements from number `index` on, away from a side, whether they are this one, until
-    /// `visit` answers `false`.
+    /// Like [`Elements::visit`], but calls `visit` with whether each element is equal to `wanted`.
     pub fn compare(
         &self,
         index: u64,
@@ -92,7 +91,7 @@ impl Elements<'_> {
 const HEAD: Head =
     Head { what: Type::List, encoding: Encoding::Quicklist, layout: Layout::List, count: 0 };
 
-/// A list that is being changed: its shard, and how.
+/// What an edit of a list needs besides the list.
 struct Edit<'e, 'k> {
     shard: &'e mut Shard<'k>,
     queue: Queue,
@@ -113,7 +112,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Changes the list of a key, which is made or goes as needed.
+    /// Changes the list of a key. Creates the key if there is none, and deletes it if the list
+    /// becomes empty.
     fn edit_list<T>(
         &mut self,
         db: Db,
@@ -170,8 +170,8 @@ impl Txn<'_> {
         Ok(answer)
     }
 
-    /// Adds elements at one end, one after the other; makes the key where there is none. How many
-    /// there are then.
+    /// Pushes elements one after the other at one end, and creates the key if there is none.
+    /// Returns the new length.
     pub fn push<'a>(
         &mut self,
         db: Db,
@@ -186,7 +186,7 @@ impl Txn<'_> {
         })
     }
 
-    /// Makes a list of a key that is not there.
+    /// Creates a list with these elements at a key that does not exist.
     pub fn push_new<'a>(
         &mut self,
         absent: AbsentKey,
@@ -201,8 +201,8 @@ impl Txn<'_> {
         })
     }
 
-    /// Takes up to `count` elements off one end, and shows each; a list of which nothing is left
-    /// goes. How many they were, and how many are left.
+    /// Pops up to `count` elements from one end, and calls `take` with each. Deletes the key if no
+    /// element is left. Returns how many were popped, and how many are left.
     pub fn pop(
         &mut self,
         db: Db,
@@ -224,7 +224,7 @@ impl Txn<'_> {
         })
     }
 
-    /// Puts another element in the place of number `index`; `false` where there is none.
+    /// Replaces element number `index`. Returns `false` if there is none.
     pub fn set_element(
         &mut self,
         db: Db,
@@ -238,7 +238,8 @@ impl Txn<'_> {
         })
     }
 
-    /// Puts an element before number `index`; after the last one where there is no such number.
+    /// Inserts an element before number `index`, or after the last one if there is no such number.
+    /// Returns the new length.
     pub fn insert_element(
         &mut self,
         db: Db,
@@ -253,8 +254,8 @@ impl Txn<'_> {
         })
     }
 
-    /// Takes out up to `most` elements that are equal to this one, from one side on. How many they
-    /// were.
+    /// Removes up to `most` elements that are equal to this one, starting from the side `from`.
+    /// Returns how many were removed.
     pub fn remove_elements(
         &mut self,
         db: Db,
@@ -280,7 +281,7 @@ impl Txn<'_> {
         })
     }
 
-    /// Takes this many elements off the head and off the tail.
+    /// Removes this many elements at the head and at the tail.
     pub fn trim(&mut self, db: Db, key: &Key<'_>, head: u64, tail: u64) -> Result<(), Error> {
         self.edit_list(db, key, |edit, list| {
             let list = list.trim(edit.shard, edit.queue, Side::Head, head)?;

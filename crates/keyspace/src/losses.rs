@@ -1,50 +1,52 @@
-//! Running again what may have read zeros in the place of bytes that the medium lost.
+//! Retrying operations that may have read zeros in place of bytes that the medium lost.
 //!
-//! A transaction learns only at its end whether what it read was true: it asks for the losses
-//! before it begins ([`Keyspace::losses`]) and checks them before it commits or answers
-//! ([`Keyspace::check_losses`]). One that fails so has changed nothing. What the lost bytes meant
-//! is found out then ([`Keyspace::resolve_losses`]), and the transaction may run again, a bounded
-//! number of times ([`Keyspace::retry_losses`]).
+//! A transaction can tell only at its end whether what it read was true: its owner notes the
+//! resolved losses before it begins ([`Keyspace::losses`]) and checks them before it commits or
+//! replies ([`Keyspace::check_losses`]). A transaction that fails this check has changed nothing.
+//! The owner of the lost bytes is then found ([`Keyspace::resolve_losses`]), and the transaction
+//! may run again, a bounded number of times ([`Keyspace::retry_losses`]).
 
 use crate::{CommitError, Keyspace};
 
-/// How often an operation is tried while the medium goes on losing bytes.
+/// The maximum number of attempts at an operation while the medium goes on losing bytes.
 const TRIES: usize = 8;
 
-/// A moment in the life of a store whose medium may lose bytes; from [`Keyspace::losses`].
+/// How many times losses had been resolved at some moment; from [`Keyspace::losses`].
 #[derive(Clone, Copy, Debug)]
 pub struct Losses(u64);
 
 impl Keyspace {
-    /// Returns true if bytes were lost and nobody knows yet what they were: what was read in a
-    /// transaction that is still open may be zeros. One load.
+    /// Returns true if bytes were lost and it is not known yet what they belonged to: an open
+    /// transaction may have read zeros in their place. One load.
     #[inline]
     pub fn has_unresolved_losses(&self) -> bool {
         self.heap().region().has_unresolved_losses()
     }
 
-    /// Returns the losses so far: to be asked before [`Keyspace::has_media_errors`].
+    /// Returns how many times losses were resolved so far. To be called before
+    /// [`Keyspace::has_media_errors`].
     #[inline]
     pub fn losses(&self) -> Losses {
         Losses(self.heap().region().resolutions())
     }
 
-    /// Returns true if what was read and asked since may be untrue: zeros in the place of lost
-    /// bytes, even if the loss was settled by another thread in between, or a key not found whose
-    /// damage was not known yet. Two loads.
+    /// Returns true if what was read since `losses` may be wrong: zeros may have been read in place
+    /// of lost bytes, even if another thread has resolved the loss meanwhile, or a key may not have
+    /// been found whose damage was not known yet. Two loads.
     #[inline]
     pub fn has_lost_since(&self, losses: Losses) -> bool {
         self.heap().region().has_lost_since(losses.0)
     }
 
-    /// Returns [`CommitError::UnresolvedLosses`] where [`Keyspace::has_lost_since`] is true.
+    /// Returns [`CommitError::UnresolvedLosses`] if [`Keyspace::has_lost_since`] is true.
     #[inline]
     pub fn check_losses(&self, since: Losses) -> Result<(), CommitError> {
         if self.has_lost_since(since) { Err(CommitError::UnresolvedLosses) } else { Ok(()) }
     }
 
-    /// Runs an attempt at an operation. Where its error is of a loss (`is_loss`), which means that
-    /// it changed nothing, finds out what the lost bytes were. The caller holds no shard.
+    /// Runs an attempt at an operation. If it fails because of a loss (`is_loss`), which means that
+    /// it changed nothing, finds out what the lost bytes belonged to. The caller must not hold a
+    /// shard.
     #[inline]
     pub fn attempt<R, E>(
         &self,
@@ -58,14 +60,15 @@ impl Keyspace {
         done
     }
 
-    /// As [`Keyspace::attempt`], and again while a loss ends it; a bounded number of times.
+    /// Like [`Keyspace::attempt`], but repeats the attempt, a bounded number of times, while it
+    /// fails because of a loss.
     #[inline]
     pub fn retry_losses<R, E>(
         &self,
         is_loss: impl Fn(&E) -> bool,
         mut attempt: impl FnMut(Losses) -> Result<R, E>,
     ) -> Result<R, E> {
-        // The attempt is called in one place, so that the compiler makes it a part of its caller.
+        // The attempt is called in only one place, so that the compiler inlines it.
         let mut tries = 0;
         loop {
             let done = self.attempt(&is_loss, &mut attempt);

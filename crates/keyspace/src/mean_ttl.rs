@@ -1,7 +1,7 @@
-//! The mean time to live of the keys of a database, as INFO's `avg_ttl` tells it.
+//! The mean time to live of the keys of a database, for INFO's `avg_ttl`.
 //!
-//! As in Redis it is a running estimate: what a step of active expiry sees counts for 2 %. So it
-//! takes part in no read or write, and costs a step one addition for each key that it looks at.
+//! As in Redis it is a running estimate, to which each step of active expiry contributes 2 %. So
+//! reads and writes do not maintain it, and a step pays one addition for each key that it examines.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(crate) struct MeanTtl(AtomicU64);
 
 impl MeanTtl {
-    /// Takes in what a step saw: the sum of the times to live of this many keys. Steps of a shard
-    /// have its lock.
+    /// Updates the estimate with what a step saw: the sum of the times to live of this many keys.
+    /// Each step holds the lock of its shard.
     pub(crate) fn record(&self, sum: u128, keys: u128) {
         let Some(seen) = sum.checked_div(keys).map(|mean| mean as u64) else { return };
         let mean = match self.0.load(Relaxed) {

@@ -1,11 +1,12 @@
-//! What a check found: figures, and each thing that is wrong in words; and why a repair ends.
+//! The results of a check: figures, and a text for each problem. Also the reasons why a repair ends
+//! early.
 
 use heap::{CheckError as HeapError, CommitError};
 use structures::Damaged;
 
 use crate::layout::LIBRARIES;
 
-/// What a check went through.
+/// The totals of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Keys in all databases.
@@ -14,14 +15,14 @@ pub struct Checked {
     pub expiring: u64,
     /// Function libraries.
     pub libraries: u64,
-    /// Blocks that are reached, each once.
+    /// Reachable blocks, each counted once.
     pub blocks: u64,
     /// Bytes of these blocks.
     pub bytes: u64,
 }
 
 impl Checked {
-    /// Adds another shard's.
+    /// Adds the totals of another shard.
     pub fn add(&mut self, other: Checked) {
         self.keys += other.keys;
         self.expiring += other.expiring;
@@ -47,21 +48,21 @@ impl std::fmt::Display for DatabaseName {
 /// A key whose bytes are not those that were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedKey {
-    /// The shard that it lives in.
+    /// The shard that it is in.
     pub shard: usize,
     /// The database, as clients number it.
     pub db: usize,
-    /// Its name, where that is sound.
+    /// Its name, if that is sound.
     pub key: Option<Vec<u8>>,
     /// Byte offset in the pool of its entry.
     pub entry: u64,
-    /// What of it is damaged.
+    /// Which part of it is damaged.
     pub what: &'static str,
-    /// Byte offset in the pool of that.
+    /// Byte offset in the pool of the damaged part.
     pub at: u64,
-    /// A hash that leads to its slot in the index of keys.
+    /// A hash with which a lookup reaches its slot in the index of keys.
     pub(crate) hash: u64,
-    /// How many bits of it are those of the key's own.
+    /// How many bits of `hash` are known to be those of the key's hash.
     pub(crate) bits: u32,
 }
 
@@ -75,17 +76,17 @@ impl std::fmt::Display for DamagedKey {
     }
 }
 
-/// Why nothing more was repaired. What was done before is done.
+/// The reason why a repair ended early. What it had repaired before stays repaired.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Something is damaged that nothing else tells.
+    /// Something is damaged that cannot be rebuilt from anything else.
     #[error(
         "cannot be repaired: {0}; `perdura salvage POOL --to NEW` copies what is sound into a new \
          pool"
     )]
     Metadata(String),
-    /// There is no space for what must be rebuilt.
+    /// There is no space for the rebuilt structures.
     #[error(
         "the pool has no free space for the repair: let it grow (--pool-size), or delete keys first"
     )]
@@ -95,17 +96,17 @@ pub enum Refusal {
     Commit(#[from] CommitError),
 }
 
-/// What is wrong with a keyspace.
+/// A problem of a keyspace that a check found.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckError {
-    /// The heap's own tables are.
+    /// A problem of the heap's own tables.
     #[error(transparent)]
     Heap(#[from] HeapError),
-    /// A key is.
+    /// A key is damaged.
     #[error("{0}")]
     Key(DamagedKey),
-    /// An index is: some of its keys may not be found.
+    /// An index is damaged: some of its keys may not be found.
     #[error("shard {shard}, {}, index of {}: {source}", DatabaseName(*db), kind(*expiry))]
     Index {
         /// The shard.
@@ -114,18 +115,18 @@ pub enum CheckError {
         db: usize,
         /// Whether it is the index of keys with an expiry time.
         expiry: bool,
-        /// What was found.
+        /// The damage that was found.
         source: Damaged,
     },
-    /// The queue of what is to be freed is: the space of what it leads to is lost.
+    /// The free queue is damaged: the space of the blocks that it led to is lost.
     #[error("shard {shard}, free queue: {source}")]
     Queue {
         /// The shard.
         shard: usize,
-        /// What was found.
+        /// The damage that was found.
         source: Damaged,
     },
-    /// An entry has an expiry time and does not stand in that index, or the other way round.
+    /// An entry has an expiry time and is not in the index of expiry times, or the other way round.
     #[error(
         "shard {shard}, {}: the entry at offset {at:#x} {}",
         DatabaseName(*db),
@@ -139,10 +140,10 @@ pub enum CheckError {
         db: usize,
         /// The entry's byte offset in the pool.
         at: u64,
-        /// Whether it is in the index.
+        /// Whether the entry is in the index.
         listed: bool,
     },
-    /// The counts of a database are not those of its indexes.
+    /// The counts of a database differ from its indexes.
     #[error(
         "shard {shard}, {}: counted {found_keys} keys ({found_expiring} with an expiry time), \
          the pool says {keys} ({expiring})",
@@ -153,16 +154,16 @@ pub enum CheckError {
         shard: usize,
         /// The database, as clients number it.
         db: usize,
-        /// Keys, as the pool says.
+        /// The number of keys that the pool records.
         keys: u32,
-        /// Keys with an expiry time, as the pool says.
+        /// The number of keys with an expiry time that the pool records.
         expiring: u32,
-        /// Keys that there are.
+        /// The number of keys that the check found.
         found_keys: u32,
-        /// Keys with an expiry time that there are.
+        /// The number of keys with an expiry time that the check found.
         found_expiring: u32,
     },
-    /// The counts of a database's hashes with fields that have a time are not those of its keys.
+    /// The counts of a database's hashes with field expiration differ from its keys.
     #[error(
         "shard {shard}, {}: counted {found} hashes with times of fields, the pool says otherwise",
         DatabaseName(*db)
@@ -172,18 +173,18 @@ pub enum CheckError {
         shard: usize,
         /// The database, as clients number it.
         db: usize,
-        /// Hashes with fields that have a time that there are.
+        /// The number of hashes with field expiration that the check found.
         found: u32,
     },
-    /// A block is allocated but nothing leads to it.
+    /// A block is allocated but not reachable.
     #[error("the block of {bytes} bytes at offset {at:#x} is allocated and not reachable")]
     Lost {
         /// Its byte offset in the pool.
         at: u64,
-        /// What it holds.
+        /// The capacity of the block, in bytes.
         bytes: u64,
     },
-    /// Something leads to a block whose bit says that it is free.
+    /// A block is reachable, but its bit says that it is free.
     #[error("shard {shard}: the block at offset {at:#x} is reached but not allocated")]
     Unallocated {
         /// The shard.
@@ -191,7 +192,7 @@ pub enum CheckError {
         /// Its byte offset in the pool.
         at: u64,
     },
-    /// Something leads where no block can begin, or two things lead to one block.
+    /// A reference leads to where no block can begin, or two references lead to the same block.
     #[error("the block at offset {at:#x} is reached twice, or none can begin there")]
     Dangling {
         /// Its byte offset in the pool.

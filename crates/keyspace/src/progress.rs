@@ -1,12 +1,12 @@
-//! What a step of work in the background came to.
+//! The result of a step of background work.
 
-/// What a background step did.
+/// The work that a background step did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Items (keys, blocks) that it looked at.
+    /// The number of items (keys, blocks) that it examined.
     pub looked_at: usize,
-    /// Items that it deleted or freed.
+    /// The number of items that it deleted or freed.
     pub done: usize,
-    /// Whether it is worth calling again at once.
+    /// Whether it is worthwhile to call again at once.
     pub more: bool,
 }

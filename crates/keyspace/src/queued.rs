@@ -1,4 +1,4 @@
-//! The blocks that wait in a shard's free queue, for the check and the salvage of a pool.
+//! Lists the blocks that wait in a shard's free queue, for the check and the salvage of a pool.
 
 use heap::{Ptr, View};
 use structures::Damaged;
@@ -10,8 +10,8 @@ use structures::stream::Stream;
 use crate::entry;
 use crate::layout::{OWNER_KEYS, OWNER_LIST, OWNER_MEMBERS, STREAM_OWNERS};
 
-/// Returns every block of the free queue whose root word is at `root`, and of what it owns, and
-/// whether the queue is whole. `hash` is that of a key or of a member's field.
+/// Returns every block of the free queue whose root word is at `root` and of what the queue owns,
+/// and an error if the queue is damaged. `hash` hashes a key or a member's field.
 pub(crate) fn blocks<V: View>(
     view: &V,
     root: Ptr,

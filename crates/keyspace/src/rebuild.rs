@@ -1,9 +1,9 @@
-//! Rebuilding an index from the entries themselves, each of which holds its key.
+//! Rebuilds an index from the entries themselves, each of which holds its key.
 //!
-//! The new index grows from a root word of its own, in transactions of bounded size, and takes the
-//! old one's place in one more. A crash before that leaves the old index as it was, and blocks that
-//! nothing leads to. The old index's blocks are then such blocks too: who repairs frees them at
-//! last.
+//! The new index grows from a root word of its own, in transactions of bounded size, and a final
+//! transaction puts it in place of the old one. A crash before that leaves the old index as it was,
+//! and the blocks of the new one unreachable. After the replacement the blocks of the old index are
+//! unreachable. A repair frees unreachable blocks at its end.
 
 use std::collections::HashSet;
 
@@ -21,19 +21,19 @@ use crate::shared::Shared;
 use crate::walk::{Sound, Walk};
 use crate::{CheckError, DamagedKey, entry, verify};
 
-/// Entries inserted by one transaction.
+/// The number of entries that one transaction inserts.
 const AT_ONCE: usize = 64;
 
-/// What a rebuilt index holds.
+/// The contents of a rebuilt index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rebuilt {
     pub(crate) keys: u64,
-    /// Of these, entries to which no slot led any more.
+    /// Those of `keys` to which no slot of the old index led.
     pub(crate) found: u64,
 }
 
-/// Rebuilds both indexes of a database in a locked shard. Damaged keys without a name that
-/// nobody remembers are left out.
+/// Rebuilds both indexes of a database in a locked shard. Omits damaged entries that lost their
+/// names, except those that are remembered in DRAM.
 pub(crate) fn rebuild(shared: &Shared, shard: &mut Shard<'_>, db: u8) -> Result<Rebuilt, Refusal> {
     let unidentified = unidentified_of(shared, shard, db);
     let mut led_to = HashSet::new();
@@ -45,10 +45,11 @@ pub(crate) fn rebuild(shared: &Shared, shard: &mut Shard<'_>, db: u8) -> Result<
     });
     let (sound, lost) = Walk::new(shared, shard, &|_| {}, &mut |_: CheckError| {}).collect();
     let mut keys: Vec<Sound> = sound.into_iter().filter(|entry| entry.db == db).collect();
-    // Whose block was given up and taken again is another's.
+    // Only a block to which a slot leads, or that nothing reaches, can still be that of a
+    // remembered entry: another block was freed and allocated again.
     led_to.extend(lost.iter().map(|block| block.ptr));
     let kept: HashSet<Ptr> = keys.iter().map(|key| key.at).collect();
-    // Whoever asks for one of these is still to be told of the damage.
+    // Keep these, so that commands on their keys still report the damage.
     for (at, hash) in unidentified {
         if led_to.contains(&at) && !kept.contains(&at) {
             keys.push(Sound { db, at, hash, expires: entry::expiry_word(shard, at) != 0 });
@@ -76,7 +77,7 @@ pub(crate) fn rebuild(shared: &Shared, shard: &mut Shard<'_>, db: u8) -> Result<
     Ok(Rebuilt { keys: keys.len() as u64, found: (keys.len() - linked) as u64 })
 }
 
-/// Sets the counts of the hashes whose fields have times right, by the index of expiry times.
+/// Recounts the hashes with field expiration from the index of expiry times.
 pub(crate) fn recount_fields(shard: &mut Shard<'_>, db: u8) {
     let (mut counts, mut cursor) = (FieldCounts::default(), 0);
     loop {
@@ -117,21 +118,21 @@ fn replace(
     Ok(())
 }
 
-/// Returns the entries of a database in a shard that are remembered without a name, and what is
-/// known of their hashes.
+/// Returns the remembered entries of a database in a shard that lost their names, with the known
+/// bits of their hashes.
 fn unidentified_of(shared: &Shared, shard: &Shard<'_>, db: u8) -> Vec<(Ptr, u64)> {
     let unidentified = lock(&shared.damage.unidentified);
     let here = unidentified.entries.iter().filter(|lost| (lost.shard, lost.db) == (shard.id(), db));
     here.filter(|lost| is_damaged(shard, lost.at)).map(|lost| (lost.at, lost.near.hash())).collect()
 }
 
-/// Returns true if an entry does not hold what was written.
+/// Returns true if an entry does not hold the bytes that were written.
 pub(crate) fn is_damaged(shard: &Shard<'_>, at: Ptr) -> bool {
     verify::entry(shard, at, shard.capacity(at), None).fault.is_some()
 }
 
-/// Takes a damaged entry out of the indexes. Its blocks stay: what it says of them is not
-/// accepted.
+/// Removes a damaged entry from the indexes. Its blocks stay allocated, because a damaged entry's
+/// references cannot be trusted.
 pub(crate) fn cut(shared: &Shared, shard: &mut Shard<'_>, key: &DamagedKey) {
     let db = shared.physical_of(key.db);
     let at = Ptr::from_raw(key.entry);
@@ -144,7 +145,7 @@ pub(crate) fn cut(shared: &Shared, shard: &mut Shard<'_>, key: &DamagedKey) {
     let expiring = Index::at(shard.root(expiry_root(db)));
     if let Some((slot, _)) = slot_of(shard, expiring, key.hash, at) {
         expiring.remove(shard, slot);
-        // What the damaged entry says may be wrong: then a repair counts again.
+        // The expiry word of the damaged entry may be wrong; a repair then corrects the counts.
         let said = FieldCounts::of(entry::expiry_word(shard, at));
         let root = shard.root(fields_root(db));
         let fields = FieldCounts::decode(shard.word(root));
@@ -157,8 +158,8 @@ pub(crate) fn cut(shared: &Shared, shard: &mut Shard<'_>, key: &DamagedKey) {
     shard.set(root, counts.encode());
 }
 
-/// Returns the slot of an entry that may have lost its name, and a hash that leads there: a split
-/// puts it where zeros belong, and not where the hash says.
+/// Returns the slot of an entry that may have lost its name, and a hash that leads to this slot. A
+/// split places such an entry by the hash of the zeros that are read as its key, not by `hash`.
 pub(crate) fn slot_of(shard: &Shard<'_>, index: Index, hash: u64, at: Ptr) -> Option<(Slot, u64)> {
     let mut slot = index.find(shard, hash, |entry| entry == at).map(|slot| (slot, hash));
     if slot.is_none() {

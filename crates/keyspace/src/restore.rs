@@ -1,15 +1,15 @@
-//! Writing keys into another keyspace, from the parts in which a snapshot gives them.
+//! Writes keys into another keyspace, from the parts that a snapshot yields.
 
 use crate::{
     CommitError, Content, Db, Error, Expire, FieldTime, Item, Key, Keyspace, Limits, NodeLimits,
     Side, StreamEdit, StreamLimits, StreamPart, Txn, Type,
 };
 
-/// Redis's own limits, up to which a collection is small.
+/// Redis's default limits, up to which a collection is small.
 const SMALL: Limits = Limits { entries: 128, value: 64 };
 const SMALL_SET: Limits = Limits { entries: 512, value: 64 };
 
-/// Why something was not written.
+/// The reason why a key or a library was not written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
@@ -22,9 +22,9 @@ pub enum RestoreError {
 }
 
 impl Keyspace {
-    /// Writes a key, or adds a part of it to those that came before, in a transaction of its own at
-    /// `now` (unix ms). Returns true if there is anything of it: not where all fields of a hash
-    /// have expired.
+    /// Writes a key, or adds a part of it to the parts that were written before, in a transaction
+    /// of its own at `now` (unix ms). Returns false if nothing was written because all of the given
+    /// fields of a hash have expired.
     pub fn restore(&self, item: &Item, now: u64) -> Result<bool, RestoreError> {
         let key = self.key(&item.key);
         let mut txn = self.begin_one(key.shard(), now);

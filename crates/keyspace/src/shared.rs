@@ -1,8 +1,9 @@
-//! What all transactions of a keyspace share: the heap, the hash of keys, what shards keep in DRAM,
-//! and settings.
+//! The state that all transactions of a keyspace share: the heap, the hash of keys, the DRAM state
+//! of the shards, and settings.
 //!
-//! The map from logical to physical databases is persistent in shard 0 and cached here: it changes
-//! under all locks, so it is still under any. Nothing here begins a transaction or knows one.
+//! The map from logical to physical databases is persistent in shard 0 and cached here. It changes
+//! only while all shards are locked, so it is constant while any shard is. This module neither
+//! begins transactions nor knows about them.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -20,12 +21,12 @@ use crate::layout::{Counts, LIBRARIES, MAP_ROOT, counts_root, map_word, physical
 use crate::volatile::VolatileShard;
 use crate::{DATABASES, Db, Eviction, Key};
 
-/// Returns the shard in which a scan goes on.
+/// Returns the shard in which a scan continues from this cursor.
 pub(crate) fn cursor_shard(cursor: u64) -> usize {
     (cursor >> CURSOR_BITS) as usize
 }
 
-/// Keys of a shard whose accesses are told apart although no policy asks for it.
+/// The number of a shard's keys for which the access table has space if no policy needs it.
 const FEW_KEYS: u64 = 2 << 10;
 
 /// The state that all transactions of a keyspace share.
@@ -41,19 +42,19 @@ pub(crate) struct Shared {
     pub(crate) lists_created: AtomicBool,
     pub(crate) lists_missed: AtomicBool,
     eviction: RwLock<Eviction>,
-    /// What every write needs of `eviction`: bytes that blocks may take.
+    /// The part of `eviction` that every write needs: how many bytes blocks may take.
     pub(crate) eviction_limit: AtomicU64,
-    /// The same of `maxmemory`, which is compared with more than blocks.
+    /// A copy of `maxmemory` from `eviction`, which is compared with more than the bytes of blocks.
     pub(crate) maxmemory: AtomicU64,
     /// Bytes outside of the heap that count toward `maxmemory`.
     pub(crate) other_memory: AtomicI64,
-    /// What every access needs of `eviction`: LFU | log factor << 1 | decay minutes << 16.
+    /// The part of `eviction` that every access needs: LFU | log factor << 1 | decay minutes << 16.
     lfu: AtomicU32,
     pub(crate) expected: ExpectedKeys,
 }
 
 impl Shared {
-    /// Attaches to a heap; reads a few words only. `now` in unix milliseconds.
+    /// Attaches to a heap; reads only a few words. `now` is in unix milliseconds.
     pub(crate) fn new(heap: Heap, now: u64) -> Shared {
         let seed = heap.hash_seed();
         let roots = (0..heap.shards()).map(|shard| heap.lock(shard).root(0)).collect();
@@ -86,34 +87,34 @@ impl Shared {
         shared
     }
 
-    /// Returns the heap under it.
+    /// Returns the underlying heap.
     #[inline]
     pub(crate) fn heap(&self) -> &Heap {
         &self.heap
     }
 
-    /// Returns how many shards there are.
+    /// Returns the number of shards.
     pub(crate) fn shards(&self) -> usize {
         self.volatile_shards.len()
     }
 
-    /// Hashes a key, once for everything that is done with it.
+    /// Hashes a key, once for all its uses.
     pub(crate) fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
         Key::new(bytes, &self.hashing, self.shards())
     }
 
-    /// Returns what a shard keeps in DRAM.
+    /// Returns the DRAM state of a shard.
     #[inline]
     pub(crate) fn volatile(&self, shard: usize) -> &VolatileShard {
         &self.volatile_shards[shard]
     }
 
-    /// Returns what each shard keeps in DRAM.
+    /// Returns the DRAM state of each shard.
     pub(crate) fn volatile_shards(&self) -> impl Iterator<Item = &VolatileShard> {
         self.volatile_shards.iter().map(|shard| &**shard)
     }
 
-    /// Returns the physical database after a logical one.
+    /// Returns the physical database to which a logical one maps.
     pub(crate) fn physical_of(&self, db: usize) -> u8 {
         if db == usize::from(LIBRARIES) {
             return LIBRARIES;
@@ -121,24 +122,24 @@ impl Shared {
         physical(self.map.load(Relaxed), db)
     }
 
-    /// Returns the logical database before a physical one.
+    /// Returns the logical database that maps to a physical one.
     pub(crate) fn logical_of(&self, db: u8) -> usize {
         (0..DATABASES).find(|&n| self.physical_of(n) == db).unwrap_or(usize::from(db))
     }
 
-    /// Returns a key as damage is remembered by it.
+    /// Returns the form of a key by which damage is remembered.
     pub(crate) fn name(&self, db: Db, key: &Key<'_>) -> Name {
         Name { shard: key.shard(), db: self.physical_of(db.number()), hash: key.hash }
     }
 
-    /// Returns where a root word of a shard is.
+    /// Returns the location of a root word of a shard.
     #[inline]
     pub(crate) fn root(&self, shard: usize, n: usize) -> Ptr {
         self.roots[shard].add(8 * n as u64)
     }
 
     /// Returns a root word without a lock: as it was committed at some moment, or, in a volatile
-    /// heap, as an open transaction has changed it by now.
+    /// heap, possibly as changed by an open transaction.
     pub(crate) fn root_word(&self, shard: usize, n: usize) -> u64 {
         self.heap.region().load(self.root(shard, n).raw())
     }
@@ -155,7 +156,7 @@ impl Shared {
         self.tracks.load(Relaxed)
     }
 
-    /// Keys of one shard in all databases.
+    /// Returns the number of keys, or of `expiring` keys, of one shard in all databases.
     fn shard_count(&self, shard: usize, expiring: bool) -> u64 {
         (0..DATABASES as u8)
             .map(|db| {
@@ -165,7 +166,8 @@ impl Shared {
             .sum()
     }
 
-    /// Returns some shard, as likely as it has keys; none when there are no keys.
+    /// Returns a random shard, with a probability proportional to its number of keys, or of
+    /// `expiring` keys; `None` if there are none.
     pub(crate) fn populated_shard(&self, expiring: bool, random: &mut Random) -> Option<usize> {
         let counts: Vec<u64> =
             (0..self.shards()).map(|shard| self.shard_count(shard, expiring)).collect();
@@ -178,15 +180,15 @@ impl Shared {
         })
     }
 
-    /// Gives the table of accesses space for the shard's keys. Where no policy decides by it, a
-    /// small one will do: only OBJECT IDLETIME reads it, and every access writes it.
+    /// Grows the access table for the shard's keys. If no policy decides by it, a small table is
+    /// enough: only OBJECT IDLETIME reads it, while every access writes it.
     pub(crate) fn grow_access(&self, shard: usize) {
         let most = if self.eviction().policy.is_by_access() { u64::MAX } else { FEW_KEYS };
         self.volatile_shards[shard].access.grow(self.shard_count(shard, false), most);
     }
 
-    /// Says to the table of accesses, where a small one will do, that this many keys are coming: it
-    /// need not find out for each that it has no space.
+    /// Grows the access table for this many new keys if no policy needs it and a small table is
+    /// enough: it then does not have to grow for each of them.
     pub(crate) fn expect_accesses(&self, shard: usize, keys: u64) {
         if !self.eviction().policy.is_by_access() {
             let keys = self.shard_count(shard, false).saturating_add(keys);
@@ -194,12 +196,12 @@ impl Shared {
         }
     }
 
-    /// Returns how space is made.
+    /// Returns the eviction settings.
     pub(crate) fn eviction(&self) -> Eviction {
         *self.eviction.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes how space is made. `now` is in unix ms.
+    /// Changes the eviction settings. `now` is in unix ms.
     pub(crate) fn set_eviction(&self, eviction: Eviction, now: u64) {
         let is_other_kind = {
             let mut current = self.eviction.write().unwrap_or_else(PoisonError::into_inner);
@@ -220,7 +222,7 @@ impl Shared {
         }
     }
 
-    /// Returns how uses are counted under an LFU policy.
+    /// Returns the settings by which uses are counted, if the policy is LFU.
     pub(crate) fn lfu(&self) -> Option<Lfu> {
         let settings = self.lfu.load(Relaxed);
         (settings & 1 != 0).then(|| self.lfu_settings())
@@ -231,7 +233,8 @@ impl Shared {
         Lfu { log_factor: settings >> 1 & 0x7fff, decay_minutes: settings >> 16 }
     }
 
-    /// Counts what was pending in a shard as freed: its queue is empty, and it is locked.
+    /// Counts the pending values of a shard as freed. The shard must be locked, and its free queue
+    /// empty.
     pub(crate) fn count_freed(&self, shard: usize) {
         let counters = &self.volatile(shard).counters;
         counters.lazily_freed.add(counters.lazy_free_pending.take());

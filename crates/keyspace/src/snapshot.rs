@@ -1,17 +1,18 @@
-//! All keys as they were at one moment, read while writers go on: what a rewrite of the command
-//! log, and later a dump or a replica, is made from.
+//! All keys as they were at one moment, read while writers go on: the source of a rewrite of the
+//! command log, of a dump, and of a backup.
 //!
-//! The heap's snapshot does the work: through it an index does not change, so that a scan finds
-//! each key once, and an entry's address stays good between two locks. Hence every lock is held for
-//! a bounded number of keys and bytes, and a large value is read in pieces.
+//! It is built on the heap's snapshot: an index that is read through it does not change, so a scan
+//! finds each key once, and the address of an entry stays valid while the shard is unlocked. Hence
+//! every lock is held only for a bounded number of keys and bytes, and a large value is read in
+//! pieces.
 //!
-//! A walk goes shard by shard, through all databases of each, and releases a shard when its last
-//! key has been read: what the snapshot held of it goes back then. Several threads may each walk
-//! shards of their own. The function libraries of all shards are to be read before that. The heap
-//! may give a snapshot up ([`heap::SnapshotLost`]): then what was read so far is not all there was,
-//! and is to be thrown away.
+//! A walk reads shard by shard, all databases of each, and releases a shard when its last key has
+//! been read: this frees what the snapshot held for the shard. Several threads may walk different
+//! shards. The function libraries of all shards must be read before any walk. The heap may give up
+//! a snapshot ([`heap::SnapshotLost`]): what was read so far is then incomplete and must be
+//! discarded.
 //!
-//! A key whose time has passed is given like any other: whoever loads it lets it expire.
+//! A walk yields expired keys like any others: they expire where they are loaded.
 
 use std::borrow::Borrow;
 use std::ops::Range;
@@ -26,11 +27,12 @@ use crate::layout::{FIELDS, Kind, LIBRARIES, MAP_ROOT, int_of, keys_root, map_wo
 use crate::streams::{self, StreamPart};
 use crate::{DATABASES, Db, Entry, Error, Keyspace, TimedField, Txn, Type, collection, entry};
 
-/// Keys that are read under one lock.
+/// The approximate number of keys that are read under one hold of a lock.
 pub const KEYS_AT_ONCE: usize = 64;
-/// Bytes of values that are read under one lock.
+/// The number of bytes of keys and values after which a lock is released. A blob is read in pieces
+/// of this length, each under a lock of its own.
 pub const BYTES_AT_ONCE: u64 = 64 << 10;
-/// Elements of a collection in one item.
+/// The approximate number of elements of a large collection in one item.
 pub const ELEMENTS_AT_ONCE: usize = 64;
 
 /// A key with its value, or with a part of it.
@@ -40,9 +42,9 @@ pub struct Item {
     pub db: Db,
     /// The key.
     pub key: Vec<u8>,
-    /// What it holds.
+    /// Its value, or a part of it.
     pub value: Content,
-    /// When it expires, in unix ms; of a value that comes in parts, the last one says so.
+    /// When it expires, in unix ms. For a value in several parts, only the last part has it.
     pub expiry: Option<u64>,
 }
 
@@ -51,17 +53,17 @@ pub struct Item {
 pub enum Content {
     /// A string.
     String(Vec<u8>),
-    /// Some elements of a collection, to be added to those that came before: of a hash, each field
-    /// before its value; of a sorted set, each score before its member.
+    /// Some elements of a collection, to be added to those of earlier parts. In a hash, each field
+    /// precedes its value; in a sorted set, each score precedes its member.
     Elements(Type, Vec<Vec<u8>>),
-    /// Some fields of a hash of which any has a time, to be added to those that came before.
+    /// Some fields of a hash with field expiration, to be added to those of earlier parts.
     Fields(Vec<TimedField>),
-    /// Some parts of a stream, to be added to those that came before.
+    /// Some parts of a stream, to be added to earlier ones.
     Stream(Vec<StreamPart>),
 }
 
 impl Content {
-    /// Returns the same value in an order that does not depend on how it is kept.
+    /// Returns the same value in an order that does not depend on how it is stored.
     pub fn sorted(self) -> Content {
         match self {
             Content::Elements(Type::Set, mut elements) => {
@@ -83,7 +85,7 @@ impl Content {
 }
 
 impl Txn<'_> {
-    /// Returns all that the key holds, whatever its type.
+    /// Returns the whole value of the key, whatever its type.
     pub fn content(&self, entry: &Entry) -> Result<Content, Error> {
         let shard = &self.shards[entry.shard];
         let Kind::Collection(head) = entry::kind(shard, entry.at) else {
@@ -112,7 +114,7 @@ impl Txn<'_> {
     }
 }
 
-/// All keys as they were at the cut. Dropped, it gives back the memory that it still holds.
+/// All keys as they were at the cut. Dropping it frees the memory that it still holds.
 pub struct Snapshot {
     heap: heap::Snapshot,
     shards: usize,
@@ -122,18 +124,20 @@ pub struct Snapshot {
 /// The keys of some shards of a snapshot, one after the other.
 pub struct SnapshotWalk<S: Borrow<Snapshot>> {
     snapshot: S,
-    /// Shards that are left; where to go on in the first of them: database, cursor of its index.
+    /// The shards that are left, and where to continue in the first of them: database, cursor of
+    /// its index.
     shards: Range<usize>,
     at: (usize, u64),
-    /// Entries that are still to be read, the next one last, and where they were found.
+    /// Entries that are still to be read, the next one last, and the database and shard in which
+    /// they were found.
     found: Vec<Ptr>,
     found_in: (Db, usize),
-    /// Where to go on in the collection of the next of them.
+    /// The position at which to continue in the collection of the next of them.
     within: u64,
 }
 
 impl Keyspace {
-    /// Cuts: everything is locked for a moment, in which `at_cut` runs.
+    /// Takes a snapshot: locks all shards for a moment, in which `at_cut` runs.
     pub fn snapshot<T>(&self, at_cut: impl FnOnce() -> T) -> Result<(Snapshot, T), SnapshotError> {
         let mut map = 0;
         let (heap, made) = self.shared.heap.snapshot(|| {
@@ -151,18 +155,18 @@ impl Snapshot {
         SnapshotWalk::new(self, shards)
     }
 
-    /// Walks over one shard, which only one walk may do.
+    /// Walks over one shard. Only one walk may do this for each shard.
     pub fn walk_shard(&self, shard: usize) -> SnapshotWalk<&Snapshot> {
         SnapshotWalk::new(self, shard..shard + 1)
     }
 
-    /// Returns how many shards there are.
+    /// Returns the number of shards.
     pub fn shards(&self) -> usize {
         self.shards
     }
 
-    /// Shows the code of each function library; one that is damaged is left out. To be called
-    /// before any walk, which releases shards.
+    /// Calls `show` with the code of each function library; skips damaged ones. To be called before
+    /// any walk, since a walk releases shards.
     pub fn for_each_library<E: From<SnapshotLost>>(
         &self,
         mut show: impl FnMut(&[u8]) -> Result<(), E>,
@@ -170,7 +174,8 @@ impl Snapshot {
         self.for_each_named_library(|_, code| show(code))
     }
 
-    /// As [`Snapshot::for_each_library`], with the name of each before its code.
+    /// Like [`Snapshot::for_each_library`], but also passes the name of each library, before its
+    /// code.
     pub fn for_each_named_library<E: From<SnapshotLost>>(
         &self,
         mut show: impl FnMut(&[u8], &[u8]) -> Result<(), E>,
@@ -214,8 +219,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Returns how many words have changed since the cut, of the shards that were not read to their
-    /// end: their old values are held in DRAM.
+    /// Returns how many words have changed since the cut in shards that are not released yet: their
+    /// old values are held in DRAM.
     pub fn held_words(&self) -> usize {
         self.heap.held_words()
     }
@@ -227,15 +232,14 @@ impl<S: Borrow<Snapshot>> SnapshotWalk<S> {
         SnapshotWalk { snapshot, shards, at: (0, 0), found: Vec::new(), found_in, within: 0 }
     }
 
-    /// Returns what it walks over.
+    /// Returns the snapshot that it walks over.
     pub fn snapshot(&self) -> &Snapshot {
         self.snapshot.borrow()
     }
 
-    /// Puts the next keys into `items`, whose former content goes; `false` when there are no more,
-    /// so that all were read. Keys come shard by shard: databases come in ascending order within a
-    /// shard, and again in the next one. An error says that the snapshot was given up, and that
-    /// what it gave so far is not all.
+    /// Replaces the contents of `items` by the next keys. Returns `false` if there are no more: all
+    /// have been read. The order is by shard, and by database within each shard. An error means
+    /// that the heap gave up the snapshot, and that what was read so far is incomplete.
     pub fn next(&mut self, items: &mut Vec<Item>) -> Result<bool, SnapshotLost> {
         items.clear();
         while items.is_empty() {
@@ -277,7 +281,7 @@ impl<S: Borrow<Snapshot>> SnapshotWalk<S> {
         Ok(())
     }
 
-    /// Reads entries up to the bound of one lock, at least one, or a part of one.
+    /// Reads entries up to the limit for one hold of the lock, at least one, or a part of one.
     fn read(&mut self, items: &mut Vec<Item>) -> Result<(), SnapshotLost> {
         let (db, shard) = self.found_in;
         let snapshot = self.snapshot.borrow();
@@ -307,7 +311,7 @@ impl<S: Borrow<Snapshot>> SnapshotWalk<S> {
 }
 
 impl Item {
-    /// Returns how many bytes the key and the value, or the part of it, have.
+    /// Returns the length in bytes of the key together with the value, or the part of it.
     pub fn size(&self) -> u64 {
         let value = match &self.value {
             Content::String(value) => value.len(),
@@ -319,8 +323,9 @@ impl Item {
     }
 }
 
-/// Returns an item without its value where that is a blob, of this length; of a large collection,
-/// some elements, and `within` says where to go on (0: the end).
+/// Returns an item. If the value is a blob, the item is without it, and the length of the blob is
+/// returned. For a large collection, the item has some of the elements, and `within` becomes the
+/// position at which to continue (0: the end).
 pub(crate) fn begin<V: View>(view: &V, db: Db, at: Ptr, within: &mut u64) -> (Item, Option<u64>) {
     let (value, rest) = match entry::kind(view, at) {
         Kind::Int => {

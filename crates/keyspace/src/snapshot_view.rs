@@ -1,9 +1,9 @@
 //! The whole keyspace as it was at one moment, for transactions that read it in any order.
 //!
-//! A transaction over a snapshot locks shards as any other does, and sees them as they were at the
-//! cut: by the same code, since what is different is the words that the heap shows it. Its time is
-//! that of the cut, so that nothing expires under a reader. A walk through all keys in one order,
-//! which gives memory back on its way, is [`crate::Snapshot`].
+//! A transaction over a snapshot locks shards like any other, and sees them as they were at the
+//! cut. It runs the same code, since only the words that the heap returns differ. Its time is that
+//! of the cut, so that nothing expires under a reader. [`crate::Snapshot`] walks through all keys
+//! in one order, and frees memory on its way.
 
 use heap::{SnapshotError, SnapshotLost};
 
@@ -11,7 +11,7 @@ use crate::keyspace::ascending;
 use crate::layout::{MAP_ROOT, map_word};
 use crate::{Keyspace, Txn};
 
-/// The keyspace as it was at the cut. Dropped, it gives back the memory that it holds.
+/// The keyspace as it was at the cut. Dropping it frees the memory that it holds.
 #[derive(Debug)]
 pub struct SnapshotView {
     heap: heap::Snapshot,
@@ -20,8 +20,8 @@ pub struct SnapshotView {
 }
 
 impl Keyspace {
-    /// Cuts: everything is locked for a moment, in which `at_cut` runs. `now`, in unix ms, is the
-    /// time of everything that is read.
+    /// Takes a snapshot: locks all shards for a moment, in which `at_cut` runs. `now`, in unix ms,
+    /// is the time of the transactions that read it.
     pub fn snapshot_view<T>(
         &self,
         now: u64,
@@ -36,9 +36,9 @@ impl Keyspace {
 }
 
 impl SnapshotView {
-    /// Locks shards of the keyspace that this is of, any order, repetitions allowed, and opens a
-    /// transaction that reads. It must not change anything: it is never committed. Hold it for a
-    /// bounded number of steps: writers wait.
+    /// Locks shards (given in any order, repetitions allowed) of the keyspace of this snapshot, and
+    /// opens a transaction that reads. It must not change anything: it is never committed. Hold it
+    /// only for a bounded number of steps, since writers wait.
     pub fn begin<'k>(
         &'k self,
         keyspace: &'k Keyspace,

@@ -1,6 +1,6 @@
-//! What a shard counted since the start, in DRAM.
+//! Counters of a shard, in DRAM.
 //!
-//! Only whoever holds the shard's lock counts, so a plain load and store is enough; anybody may
+//! Only the holder of the shard's lock counts, so a plain load and store is enough; any thread may
 //! read.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,15 +12,15 @@ pub struct Stats {
     pub hits: u64,
     /// Reads that did not.
     pub misses: u64,
-    /// Keys deleted because their time had come.
+    /// Keys that were deleted because they had expired.
     pub expired: u64,
-    /// Fields of hashes deleted because their time had come.
+    /// Fields of hashes that were deleted because they had expired.
     pub expired_fields: u64,
-    /// Keys deleted to make space.
+    /// Keys that were evicted to make space.
     pub evicted: u64,
     /// Values, of deleted or replaced keys, that were freed in the background.
     pub lazily_freed: u64,
-    /// Values that wait for that; not reset.
+    /// Values that are still to be freed in the background. Not reset.
     pub lazy_free_pending: u64,
 }
 
@@ -40,7 +40,7 @@ impl Counter {
         self.0.store(0, Relaxed);
     }
 
-    /// Takes what was counted, and counts from zero.
+    /// Returns the count, and resets it to zero.
     pub(crate) fn take(&self) -> u64 {
         let counted = self.get();
         self.reset();

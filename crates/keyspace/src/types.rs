@@ -1,4 +1,4 @@
-//! Types of values, and how they are kept, as Redis names them.
+//! Types and encodings of values, as Redis names them.
 
 /// The type of a value, as TYPE names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,19 +6,19 @@
 pub enum Type {
     /// A string.
     String,
-    /// A sequence.
+    /// A sequence of elements.
     List,
-    /// Members, each once.
+    /// Distinct members.
     Set,
     /// Fields with values.
     Hash,
-    /// Members with scores, in the order of these.
+    /// Members ordered by their scores.
     SortedSet,
-    /// Entries in the order of their IDs.
+    /// Entries ordered by their IDs.
     Stream,
 }
 
-/// How a value is kept, as OBJECT ENCODING names it.
+/// The encoding of a value, as OBJECT ENCODING names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Encoding {
@@ -30,7 +30,7 @@ pub enum Encoding {
     Raw,
     /// A small collection.
     Listpack,
-    /// A small hash of which a field has, or had, a TTL.
+    /// A small hash of which a field has, or had, an expiry time.
     ListpackEx,
     /// A small set of integers.
     Intset,

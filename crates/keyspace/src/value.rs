@@ -8,13 +8,13 @@ use crate::entry;
 use crate::layout::{Kind, int_of};
 use crate::types::Encoding;
 
-/// Bytes of the longest string that Redis calls "embstr".
+/// The maximum length, in bytes, of a string that Redis calls "embstr".
 pub const EMBSTR_MAX: usize = 44;
 
-/// Bytes of the longest string.
+/// The maximum length of a string, in bytes.
 pub(crate) const MAX_STRING: usize = 512 << 20;
 
-/// A string value, read where it is.
+/// A string value that is read in place.
 pub struct Str<'t> {
     repr: Repr<'t>,
 }
@@ -30,7 +30,7 @@ impl<'t> Str<'t> {
         Str::read_as(shard, at, entry::kind(shard, at))
     }
 
-    /// Returns the string of an entry whose value word says this.
+    /// Returns the string of an entry whose value word is decoded already.
     #[inline]
     pub(crate) fn read_as(shard: &'t Shard<'t>, at: Ptr, kind: Kind) -> Result<Str<'t>, Error> {
         let repr = match kind {
@@ -41,12 +41,12 @@ impl<'t> Str<'t> {
             Kind::Inline { len, .. } => Repr::Inline(entry::body(shard, at, len)),
             Kind::Blob => {
                 let blob = entry::blob(shard, at);
-                // No long string is empty.
+                // A string that is stored as a blob is never empty.
                 let len = blob.len(shard).ok().filter(|&len| len > 0);
                 let len = len.ok_or(Error::Damaged(at.raw()))? as usize;
                 Repr::Blob { blob, len, shard, at }
             }
-            // Whoever reads a string has seen that it is one.
+            // The caller has checked that the value is a string.
             Kind::Collection(_) => Repr::Inline(&[]),
         };
         Ok(Str { repr })
@@ -71,7 +71,7 @@ impl<'t> Str<'t> {
         self.len() == 0
     }
 
-    /// Returns the value, if it is kept as an integer.
+    /// Returns the value, if it is stored as an integer.
     pub fn as_int(&self) -> Option<i64> {
         match &self.repr {
             Repr::Int { value, .. } => Some(*value),
@@ -79,7 +79,7 @@ impl<'t> Str<'t> {
         }
     }
 
-    /// Returns the bytes, where they are in one piece.
+    /// Returns the bytes, if the string is stored in its entry.
     #[inline]
     pub fn as_slice(&self) -> Option<&[u8]> {
         match &self.repr {
@@ -88,8 +88,8 @@ impl<'t> Str<'t> {
         }
     }
 
-    /// Calls `visit` with the pieces of bytes `from..to` (cut to the length), in order: up to where
-    /// the string is damaged.
+    /// Calls `visit` with the pieces of bytes `from..to` (clipped to the length), in order. Stops
+    /// with an error where the string is damaged.
     pub fn pieces(
         &self,
         from: usize,
@@ -113,7 +113,7 @@ impl<'t> Str<'t> {
         Ok(())
     }
 
-    /// Appends all of it to `out`.
+    /// Appends the whole string to `out`.
     pub fn append_to(&self, out: &mut Vec<u8>) -> Result<(), Error> {
         match &self.repr {
             Repr::Inline(bytes) => out.extend_from_slice(bytes),
@@ -139,7 +139,7 @@ pub(crate) fn encoding(shard: &Shard<'_>, at: Ptr) -> Encoding {
     }
 }
 
-/// Returns the sum of two lengths, unless no string may be that long.
+/// Returns the sum of two lengths, or an error if it exceeds the maximum length of a string.
 pub(crate) fn checked_len(a: usize, b: usize) -> Result<usize, Error> {
     a.checked_add(b).filter(|&len| len <= MAX_STRING).ok_or(Error::TooLong)
 }

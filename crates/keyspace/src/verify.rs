@@ -1,9 +1,10 @@
-//! Whether the bytes of one entry are those that were written.
+//! Verifies that the bytes of one entry are those that were written.
 //!
-//! Key, inline string and blobs have checksums; the words that the log changes (value word, expiry
-//! time, an integer's cell) have none, but make no sense when they are damaged more often than not.
-//! An entry that was found to be damaged is *marked*: its value word gets a tag that no value has,
-//! so that every later read of the key is refused, also in another life of the pool.
+//! Key, inline string and blobs have checksums. The words that the log changes (value word, expiry
+//! time, an integer's cell) have none, but damage to them is more often than not detectable,
+//! because the result is invalid. An entry that was found to be damaged is *marked*: its value word
+//! gets a tag that no value has, so that every later read of the key is refused, also after the
+//! pool is reopened.
 
 use std::borrow::Cow;
 
@@ -17,15 +18,15 @@ use crate::layout::{
     EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, is_marked, key_word,
 };
 
-/// What is wrong with an entry.
+/// The damage of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) what: &'static str,
-    /// Byte offset in the pool of what is damaged.
+    /// Byte offset in the pool of the damaged part.
     pub(crate) at: u64,
 }
 
-/// What an entry turned out to be.
+/// The result of verifying an entry.
 pub(crate) struct Seen<'v> {
     /// The key, if its bytes are those that were written.
     pub(crate) key: Option<Cow<'v, [u8]>>,
@@ -34,7 +35,7 @@ pub(crate) struct Seen<'v> {
 }
 
 impl<'v> Seen<'v> {
-    /// Returns the same, without a hold on what it was seen in.
+    /// Returns the same result without a borrow of the view.
     pub(crate) fn owned(self) -> Seen<'static> {
         Seen {
             key: self.key.map(|key| Cow::Owned(key.into_owned())),
@@ -43,8 +44,8 @@ impl<'v> Seen<'v> {
         }
     }
 
-    /// Does not take a damaged entry's word for its name when the slot that leads to it says
-    /// otherwise, nor when it is the empty key, which zeros are too.
+    /// Discards the name of a damaged entry if it contradicts the slot that leads to the entry, or
+    /// if it is empty, which is also what zeros read as.
     pub(crate) fn by(mut self, near: Near, hashing: &Hashing) -> Seen<'v> {
         let is_doubtful = |key: &Cow<'_, [u8]>| key.is_empty() || !near.fits(hashing.hash(key));
         if self.fault.is_some() && self.key.as_ref().is_some_and(is_doubtful) {
@@ -65,8 +66,8 @@ pub(crate) fn shard(key: &[u8], shards: usize) -> usize {
     usize::from(slot(key)) % shards
 }
 
-/// Verifies the entry at `at`, whose block holds `capacity` bytes. `deep` says how what is large is
-/// read too.
+/// Verifies the entry at `at`, whose block holds `capacity` bytes. Large values are verified only
+/// if `deep` is given, which says how.
 pub(crate) fn entry<'v, V: View>(
     view: &'v V,
     at: Ptr,
@@ -141,11 +142,11 @@ fn value<V: View>(view: &V, at: Ptr, capacity: usize, deep: Option<Deep<'_>>) ->
     }
 }
 
-/// Returns true if lost bytes `[from, to)` meet any that matter of an entry in a block of
+/// Returns true if the lost bytes `[from, to)` overlap the used bytes of an entry in a block of
 /// `capacity` bytes.
 pub(crate) fn meets<V: View>(view: &V, at: Ptr, capacity: usize, from: u64, to: u64) -> bool {
     let used = entry::size(view, at).clamp(EXPIRY_AT as usize, capacity) as u64;
-    // Where the header is lost, it does not say how long the entry was.
+    // If the header is lost, the length of the entry is unknown.
     let header_is_lost = from < at.raw() + HEADER as u64;
     let end = at.raw() + if header_is_lost { capacity as u64 } else { used };
     from < end && to > at.raw()

@@ -1,4 +1,4 @@
-//! What a shard keeps in DRAM in addition to its persistent words.
+//! The state that a shard keeps in DRAM in addition to its persistent words.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -10,16 +10,17 @@ use crate::mean_ttl::MeanTtl;
 use crate::stats::Counters;
 use crate::watch::Watches;
 
-/// In `CachePadded`, so that two shards never share a line.
+/// The DRAM state of a shard. It is kept in `CachePadded`, so that two shards never share a cache
+/// line.
 pub(crate) struct VolatileShard {
     pub(crate) access: AccessTable,
     pub(crate) counters: Counters,
     pub(crate) watches: Watches,
-    /// How many want every change to be listed.
+    /// The number of listeners that want every change to be listed.
     pub(crate) followers: AtomicUsize,
     /// Candidates for eviction.
     pub(crate) pool: Mutex<Pool>,
-    /// Where the search for expired keys goes on, per logical database.
+    /// The cursor from which the search for expired keys continues, per logical database.
     pub(crate) expire_cursors: [AtomicU64; DATABASES],
     /// Mean times to live, per logical database.
     pub(crate) mean_ttls: [MeanTtl; DATABASES],

@@ -1,7 +1,8 @@
-//! The walk through one shard: indexes, entries, free queue, and what of its blocks was not met.
+//! The walk through one shard: its indexes, entries and free queue, and the allocated blocks that
+//! none of them reach.
 //!
-//! Bytes are verified before what they lead to is accepted: a damaged blob reaches nothing, so that
-//! it cannot make another key's blocks look as if they were in use twice.
+//! Bytes are verified before their references are followed: a damaged blob reaches nothing, so it
+//! cannot make the blocks of another key look as if they were in use twice.
 
 use std::borrow::Cow;
 
@@ -18,7 +19,7 @@ use crate::shared::Shared;
 use crate::verify::{self, Fault, Seen};
 use crate::{CheckError, Checked, DamagedKey, layout, queued};
 
-/// Entries whose first lines are asked for ahead of their turn.
+/// How many entries ahead the first cache lines of an entry are prefetched.
 const PREFETCH_DISTANCE: usize = 16;
 
 pub(crate) struct Walk<'w, 'h> {
@@ -28,7 +29,7 @@ pub(crate) struct Walk<'w, 'h> {
     read: &'w dyn Fn(u64),
     problem: &'w mut dyn FnMut(CheckError),
     checked: Checked,
-    /// The keys that are sound, where they are asked for.
+    /// The entries with sound keys, if the caller wants them.
     sound: Option<Vec<Sound>>,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct Sound {
     pub(crate) expires: bool,
 }
 
-/// What was found in one index, in the order of the entries' places.
+/// The entries of one index, in the order of their offsets.
 pub(crate) type Entries = Vec<(Ptr, Near)>;
 
 impl<'w, 'h> Walk<'w, 'h> {
@@ -55,7 +56,7 @@ impl<'w, 'h> Walk<'w, 'h> {
         Walk { read, ..Walk::over(shared, shard, ledger, problem) }
     }
 
-    /// Returns a walk that takes for allocated what `ledger` says.
+    /// Returns a walk for which `ledger` says which blocks are allocated.
     pub(crate) fn over(
         shared: &'w Shared,
         shard: &'w Shard<'h>,
@@ -75,14 +76,14 @@ impl<'w, 'h> Walk<'w, 'h> {
         self.checked
     }
 
-    /// Returns the sound entries, and the blocks to which nothing led.
+    /// Returns the entries with sound keys, and the allocated blocks that were not reached.
     pub(crate) fn collect(mut self) -> (Vec<Sound>, Vec<Block>) {
         self.sound = Some(Vec::new());
         self.reach_all();
         (self.sound.unwrap_or_default(), self.ledger.unreached().collect())
     }
 
-    /// Returns every block that is reached.
+    /// Returns the ledger, in which every block that was reached is marked.
     pub(crate) fn reached(mut self) -> Ledger<'h> {
         self.reach_all();
         self.ledger
@@ -142,7 +143,7 @@ impl<'w, 'h> Walk<'w, 'h> {
         self.checked.expiring += expiring.len() as u64;
     }
 
-    /// Returns the slots of an index; its blocks are reached.
+    /// Returns the slots of an index, and marks the index's blocks as reached.
     fn index(&mut self, db: u8, expiry: bool) -> Entries {
         let root = if expiry { expiry_root(db) } else { keys_root(db) };
         let (id, logical) = (self.shard.id(), self.logical(db));
@@ -170,7 +171,7 @@ impl<'w, 'h> Walk<'w, 'h> {
         entries
     }
 
-    /// Verifies an entry of an index of keys; whether it has an expiry time.
+    /// Verifies an entry of an index of keys. Returns true if it has an expiry time.
     fn entry(&mut self, db: u8, at: Ptr, near: Near) -> bool {
         let Some(capacity) =
             self.ledger.capacity(at).filter(|&block_capacity| block_capacity >= layout::HEADER)
@@ -188,7 +189,7 @@ impl<'w, 'h> Walk<'w, 'h> {
         let key = seen.key.unwrap_or_default();
         let (hash, home) = verify::place(&key, &self.shared.hashing, self.shared.shards());
         if !near.fits(hash) || home != self.shard.id() {
-            // The entry is sound, so the slot that leads to it is not.
+            // The entry is sound, so the slot that leads to it is wrong.
             self.wrong_slot(db, at, near, hash);
             return false;
         }
@@ -211,7 +212,7 @@ impl<'w, 'h> Walk<'w, 'h> {
         verify::entry(self.shard, at, capacity, Some(deep))
     }
 
-    /// Keeps the place of a damaged entry that still says its name.
+    /// Keeps a damaged entry whose name is still readable among the sound ones.
     fn keep_named(&mut self, db: u8, at: Ptr, near: Near, seen: &Seen<'_>) {
         let (Some(sound), Some(key)) = (&mut self.sound, &seen.key) else { return };
         let hash = self.shared.hashing.hash(key);
@@ -226,7 +227,8 @@ impl<'w, 'h> Walk<'w, 'h> {
         (self.problem)(CheckError::Index { shard, db, expiry: false, source });
     }
 
-    /// Reports a slot that leads where no block is allocated: either it is wrong, or the bitmap is.
+    /// Reports a slot that leads to where no block is allocated: either the slot is wrong, or the
+    /// bitmap is.
     fn nowhere(&mut self, db: u8, at: Ptr, near: Near) {
         let block_capacity =
             self.ledger.block_size(at).filter(|&block_capacity| block_capacity >= layout::HEADER);

@@ -1,12 +1,12 @@
-//! WATCH: sessions that want to know whether a key changes before they do.
+//! WATCH: sessions that must know whether a key changes before their EXEC.
 //!
-//! A table per shard, in DRAM, from (database, key) to flags of sessions. It is read and written
-//! only while the shard is locked (unwatching aside, which can only come too early), so a change is
-//! seen by every watch that began before it. The number of watched keys is next to the table:
-//! where it is zero, which is nearly always, a commit pays one load.
+//! Each shard has a table in DRAM that maps (database, key) to flags of sessions. The table is read
+//! and written only while the shard is locked (except to unwatch, which can only take effect too
+//! early), so every watch that began before a change sees it. The number of watched keys is next to
+//! the table: if it is zero, which is nearly always so, a commit pays one load.
 //!
-//! As in Redis, a key that had expired when it was watched may be deleted for that without breaking
-//! the watch.
+//! As in Redis, deleting a key that had already expired when it was watched does not break the
+//! watch.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Db;
 
-/// A key that a session watches. Give it back by [`crate::Keyspace::unwatch`].
+/// A key that a session watches. Pass it to [`crate::Keyspace::unwatch`] to end the watch.
 #[derive(Debug)]
 pub struct Watch {
     pub(crate) db: Db,
@@ -33,7 +33,7 @@ impl Watch {
         &self.key
     }
 
-    /// Returns true if the key changed since.
+    /// Returns true if the key has changed since the watch began.
     pub fn is_broken(&self) -> bool {
         self.flag.load(Ordering::Acquire)
     }
@@ -41,11 +41,11 @@ impl Watch {
 
 struct Watcher {
     flag: Arc<AtomicBool>,
-    /// The key had expired, and was still there, when the watch began.
+    /// Whether the key had expired, but was not deleted yet, when the watch began.
     expired: bool,
 }
 
-/// What a change left in place of a key.
+/// The state of a key after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
     /// A value that has not expired.
@@ -69,12 +69,12 @@ impl Watches {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if nobody watches anything in this shard.
+    /// Returns true if no key of this shard is watched.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Adds a watch; returns `None` if this flag is set for the key already.
+    /// Adds a watch. Returns `None` if this flag already watches the key.
     pub(crate) fn add(
         &self,
         db: Db,
@@ -132,8 +132,8 @@ impl Watches {
         }
     }
 
-    /// Records that the database of a key was emptied or swapped: the key was there before or is
-    /// there now.
+    /// Records that the database of a key was emptied or swapped. To be called if the key existed
+    /// before or exists now.
     pub(crate) fn touch_flushed(&self, db: Db, key: &[u8], was_there: bool, after: After) {
         if let Some(watchers) = self.table().get_mut(&(db, key.into())) {
             for watcher in watchers {

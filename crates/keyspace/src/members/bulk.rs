@@ -1,10 +1,11 @@
-//! Many members at once: a set of a million in the time that it takes to write its blocks.
+//! Adding many members at once: a set of a million members in the time that it takes to write its
+//! blocks.
 //!
-//! Members that come in any order go to another segment of the index each, a line that is in no
-//! cache, and each split of a segment reads all of its members. So they are put in the order of
-//! their hashes first: one segment after the other is filled, while it is in the cache, and grows
-//! at once as deep as will be needed. Members of other tables come in this order already, table by
-//! table.
+//! In arbitrary order, each member goes to another segment of the index, to a line that is in no
+//! cache, and each split of a segment reads all of its members. So the members are sorted by their
+//! hashes first: one segment after the other is filled while it is in the cache, and the index
+//! grows at once to the depth that will be needed. Members that are read from other tables are
+//! already in this order, table by table.
 
 use structures::index::Index;
 
@@ -12,25 +13,25 @@ use super::edit::{Edit, State};
 use super::field_expiry::FieldTime;
 use crate::{Error, Txn};
 
-/// From this many members on it pays to order them.
+/// The number of members from which it pays to sort them.
 pub const MANY: usize = 1024;
 
-/// A table that grows by this factor is made as deep as will be needed. Of another, many of the
-/// members may be there already.
+/// A table that grows by more than this factor is made as deep as will be needed at once. With less
+/// growth, many of the new members may exist already.
 const GROWTH: u64 = 4;
 
-/// Two to the power of this many segments are in the processor's cache together.
+/// The binary logarithm of the number of segments that are in the processor's cache together.
 const CACHED: u32 = 4;
 
-/// How many times members that are not put in order may begin again with the first segment.
+/// How many times unsorted members may go back to an earlier segment before they are sorted.
 const RUNS: usize = 16;
 
-/// Hashes of which those that differ are counted.
+/// The approximate minimum size of the sample of hashes in which the distinct ones are counted.
 const COUNTED: usize = 1 << 14;
 
 impl Edit {
-    /// Gives fields their values, or adds members to a set; how many are new. The last value of a
-    /// field counts.
+    /// Sets fields to values, or adds members to a set. Returns how many are new. If a field occurs
+    /// several times, its last value counts.
     pub(super) fn set_all<'a>(
         &mut self,
         txn: &mut Txn<'_>,
@@ -69,7 +70,7 @@ impl Edit {
             return Ok(new);
         }
         let members: Vec<(&[u8], &[u8])> = members.collect();
-        // By number too: of a field that comes twice, the second value stays the second.
+        // Sorted by number too, so that the values of a field that occurs twice stay in order.
         let mut order: Vec<(u64, usize)> = hashes.into_iter().zip(0..).collect();
         order.sort_unstable();
         order.into_iter().try_for_each(|(hash, number)| set(hash, members[number]))?;
@@ -77,15 +78,16 @@ impl Edit {
     }
 }
 
-/// Returns true if members with these hashes go through the segments of this depth one after the
-/// other, but for a few that are close together, and not many times.
+/// Returns true if members with these hashes pass through the segments of this depth in order,
+/// apart from segments that are close together, and start over only a few times.
 fn is_in_runs(hashes: &[u64], depth: u32) -> bool {
     let bits = depth.saturating_sub(CACHED);
     let place = |hash: u64| if bits == 0 { 0 } else { hash >> (64 - bits) };
     hashes.windows(2).filter(|pair| place(pair[1]) < place(pair[0])).nth(RUNS).is_none()
 }
 
-/// Returns how many hashes differ, about: those that begin with some zeros are counted for all.
+/// Returns the approximate number of distinct hashes, estimated from those that begin with some
+/// number of zeros.
 fn count_different(hashes: &[u64]) -> u64 {
     let zeros = (hashes.len() / COUNTED).checked_ilog2().unwrap_or(0);
     let is_counted = |hash: &&u64| hash.leading_zeros() >= zeros;
@@ -99,7 +101,7 @@ fn count_different(hashes: &[u64]) -> u64 {
 mod tests {
     use super::*;
 
-    /// Numbers that look like chance, each once.
+    /// Returns distinct numbers that look random.
     fn hashes(count: u64) -> Vec<u64> {
         (1..=count).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect()
     }
@@ -115,7 +117,7 @@ mod tests {
         assert!(!is_in_runs(&all.repeat(RUNS + 2), depth));
         all.chunks_mut(100).for_each(<[u64]>::reverse);
         assert!(is_in_runs(&all, depth));
-        // Few segments are in the cache, whatever their order.
+        // A few segments fit in the cache, whatever the order of the members.
         assert!(is_in_runs(&hashes(5000), Index::depth_for(5000)));
     }
 

@@ -1,8 +1,8 @@
 //! Changing a set or a hash.
 //!
-//! A packed one is read into DRAM, changed there, and written back when the command is through with
-//! it: in place where it only grew at its end, else as a new block. It becomes a table as soon as
-//! it is too large for that. A table is changed member by member.
+//! A packed set or hash is read into DRAM, changed there, and written back when the command is done
+//! with it: in place if it only grew at its end, else as a new block. It becomes a table as soon as
+//! it is too large to be packed. A table is changed member by member.
 
 use heap::View;
 use structures::blob::MAX_BLOCK_LEN;
@@ -21,40 +21,41 @@ use crate::txn::{AbsentKey, KeyLocation, Old};
 use crate::types::{Encoding, Type};
 use crate::{Db, Error, Key, Txn};
 
-/// Up to which size Redis calls a collection small; its directives of like names.
+/// The limits up to which Redis calls a collection small: its configuration directives with similar
+/// names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most elements: `hash-max-listpack-entries`, `set-max-intset-entries`,
+    /// The maximum number of elements: `hash-max-listpack-entries`, `set-max-intset-entries`,
     /// `zset-max-listpack-entries`.
     pub entries: usize,
-    /// Longest element, in bytes: `hash-max-listpack-value`, `zset-max-listpack-value`. No matter
-    /// for sets.
+    /// The maximum length of an element, in bytes: `hash-max-listpack-value`,
+    /// `zset-max-listpack-value`. Unused for sets.
     pub value: usize,
 }
 
 impl Limits {
-    /// For changes that add nothing.
+    /// The limits to pass for changes that add nothing.
     pub const NONE: Limits = Limits { entries: 0, value: 0 };
 }
 
-/// Bytes of elements up to which what Redis calls large is packed nevertheless: it costs one block,
-/// where a table costs a segment of an index.
+/// The maximum size, in bytes, up to which a collection that Redis calls large is packed
+/// nevertheless: it takes one block, while a table takes a segment of an index.
 pub const LISTPACK_MAX_BYTES: usize = 1024;
-/// Elements up to which it is.
+/// The maximum number of elements of such a collection.
 pub const LISTPACK_MAX_COUNT: u32 = 64;
 
-/// Bytes that are reserved for packed elements when the first one comes.
+/// The number of bytes of DRAM that are reserved for packed elements when the first one is added.
 pub const FIRST_BYTES: usize = 256;
 
-/// Reserves memory where there is no element yet, so that a few more do not have it moved.
+/// Reserves memory if there is no element yet, so that adding a few does not reallocate it.
 pub(crate) fn reserve_first(bytes: &mut Vec<u8>) {
     if bytes.is_empty() {
         bytes.reserve(FIRST_BYTES);
     }
 }
 
-/// Returns true if this many bytes and elements are packed. What Redis calls small always is, while
-/// it can be.
+/// Returns true if a collection of this many bytes and elements is packed. A collection that Redis
+/// calls small is packed up to the limits of the format.
 pub(crate) fn is_listpack(bytes: usize, count: u32, is_small: bool) -> bool {
     let (most_bytes, most) = if is_small {
         (MAX_BLOCK_LEN as usize, Head::MOST)
@@ -64,8 +65,8 @@ pub(crate) fn is_listpack(bytes: usize, count: u32, is_small: bool) -> bool {
     bytes <= most_bytes && count <= most
 }
 
-/// A set or hash that is being changed, there or not. Nothing is written before [`Edit::finish`],
-/// but for tables.
+/// A set or hash that is being changed, whether or not it exists yet. Nothing is written before
+/// [`Edit::finish`], except to tables.
 #[must_use = "what was changed is written when it is finished"]
 pub struct Edit {
     pub(super) place: KeyLocation,
@@ -77,12 +78,13 @@ pub struct Edit {
     pub(super) verify: bool,
     pub(super) now: u64,
     pub(super) state: State,
-    /// Of one that was made here: what it may have.
+    /// For a collection that is created here: a filter for the elements that it may already have.
     seen: Option<SeenElements>,
     pub(super) changed: bool,
-    /// Whether it is smaller than it was: then it may use the space that is kept for deletes.
+    /// Whether elements were removed: the write may then use the space that is reserved for
+    /// deletes.
     pub(super) shrunk: bool,
-    /// Fields that were deleted because their time had come.
+    /// Fields that were deleted because they had expired.
     pub(super) expired: Vec<Vec<u8>>,
 }
 
@@ -90,17 +92,17 @@ pub(super) enum State {
     Listpack {
         bytes: Vec<u8>,
         count: u32,
-        /// This many bytes are as they are in the heap, if that is all of them that lie there.
+        /// The length of the bytes in the heap, if `bytes` starts with them unchanged.
         unchanged_prefix: Option<usize>,
-        /// Whether each element of a hash has a time.
+        /// Whether each element includes an expiry time (hashes only).
         timed: bool,
     },
     Table(Dict),
 }
 
 impl Txn<'_> {
-    /// Begins to change a set or hash; a key of another type is refused. Of a hash the caller lets
-    /// go first what has expired ([`Edit::expire`]).
+    /// Begins to change a set or hash. A key of another type is an error. For a hash, the caller
+    /// must delete expired fields first ([`Edit::expire`]).
     pub(crate) fn edit(
         &mut self,
         db: Db,
@@ -132,8 +134,8 @@ impl Txn<'_> {
         Ok(edit)
     }
 
-    /// Begins to change a set or hash of which what has expired is gone; a key of another type is
-    /// refused.
+    /// Begins to change a set or hash, and deletes expired fields as a writer does. A key of
+    /// another type is an error.
     pub fn edit_members(
         &mut self,
         db: Db,
@@ -146,7 +148,7 @@ impl Txn<'_> {
         Ok(edit)
     }
 
-    /// Begins to make a set or hash of a key that is not there.
+    /// Begins to create a set or hash at a key that does not exist.
     pub fn edit_new(&mut self, absent: AbsentKey, what: Type, limits: Limits) -> Edit {
         self.edit_at(absent.place(), what, limits)
     }
@@ -172,8 +174,8 @@ impl Txn<'_> {
 }
 
 impl Txn<'_> {
-    /// Gives fields of a hash their values, or adds members (whose values are empty) to a set;
-    /// makes the key where there is none. How many are new.
+    /// Sets fields of a hash to values, or adds members (whose values are empty) to a set. Creates
+    /// the key if there is none. Returns how many are new.
     pub fn put_members<'a>(
         &mut self,
         db: Db,
@@ -188,8 +190,8 @@ impl Txn<'_> {
         Ok(new)
     }
 
-    /// Takes fields of a hash, or members of a set, out; a key of which nothing is left goes. How
-    /// many were there, and whether the key is gone.
+    /// Removes fields of a hash, or members of a set, and deletes the key if none is left. Returns
+    /// how many existed, and whether the key is absent afterwards.
     pub fn remove_members<'a>(
         &mut self,
         db: Db,
@@ -213,7 +215,7 @@ impl Edit {
         Error::Damaged(self.old.map_or(0, |old| old.at.raw()))
     }
 
-    /// Items of each packed element.
+    /// Returns the number of items per packed element.
     pub(super) fn items(&self) -> usize {
         match self.state {
             State::Listpack { timed: true, .. } => 3,
@@ -222,7 +224,7 @@ impl Edit {
         }
     }
 
-    /// Returns how many elements it has now.
+    /// Returns the present number of elements.
     pub(crate) fn len(&self, txn: &Txn<'_>) -> u64 {
         match &self.state {
             State::Listpack { count, .. } => u64::from(*count),
@@ -230,12 +232,12 @@ impl Edit {
         }
     }
 
-    /// Gives a field a value, or adds a member; whether it is new.
+    /// Sets a field to a value, or adds a member. Returns true if it is new.
     pub fn set(&mut self, txn: &mut Txn<'_>, field: &[u8], value: &[u8]) -> Result<bool, Error> {
         self.put(txn, field, value, FieldTime::Clear)
     }
 
-    /// Gives a field a value and a time, or adds a member; whether it is new.
+    /// Sets a field to a value with an expiry time, or adds a member. Returns true if it is new.
     pub fn put(
         &mut self,
         txn: &mut Txn<'_>,
@@ -259,7 +261,7 @@ impl Edit {
                     Some(_) if items == 1 => return Ok(false),
                     Some(at) => {
                         self.changed = true;
-                        // The value, and the time after it, alone are exchanged.
+                        // Replace only the value and the expiry time after it.
                         let begin = at + name.encoded_len();
                         let mut old = Item::decode(&bytes[begin..]).map_or(0, |(_, len)| len);
                         if *timed {
@@ -301,8 +303,8 @@ impl Edit {
         Ok(new)
     }
 
-    /// As [`Edit::put`], of a field with this hash, in a table whose segments will be `depth` deep
-    /// (0: it is not known).
+    /// Like [`Edit::put`], for a field with this hash, in a table whose segments will be `depth`
+    /// deep (0: unknown).
     pub(super) fn set_in_table(
         &mut self,
         txn: &mut Txn<'_>,
@@ -337,7 +339,7 @@ impl Edit {
         }
     }
 
-    /// Takes a field or member out; whether it was there.
+    /// Removes a field or member. Returns true if it existed.
     pub(crate) fn remove(&mut self, txn: &mut Txn<'_>, field: &[u8]) -> Result<bool, Error> {
         let (items, damaged) = (self.items(), self.damaged());
         match &mut self.state {
@@ -371,8 +373,8 @@ impl Edit {
         Ok(true)
     }
 
-    /// Updates what OBJECT ENCODING says once an element is there: an integer or not, of this many
-    /// bytes at most.
+    /// Updates the encoding, as OBJECT ENCODING names it, after an element was added: an integer or
+    /// not, with items of at most this many bytes.
     fn rename_encoding(&mut self, is_int: bool, longest: usize) {
         let State::Listpack { count, .. } = &self.state else { return };
         let long = match self.what {
@@ -384,7 +386,7 @@ impl Edit {
         }
     }
 
-    /// Returns true if it can stay packed.
+    /// Returns true if the collection can stay packed.
     pub(super) fn fits(&self) -> bool {
         let State::Listpack { bytes, count, .. } = &self.state else { return true };
         is_listpack(bytes.len(), *count, self.encoding != Encoding::Hashtable)
@@ -411,7 +413,8 @@ impl Edit {
         Ok(())
     }
 
-    /// Writes what changed: the key is made, or goes when nothing is left; whether it is there.
+    /// Writes the changes: creates the key, or deletes it if no element is left. Returns true if
+    /// the key exists.
     pub fn finish(mut self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
         let is_there = if self.changed { self.write(txn, db, key)? } else { self.old.is_some() };
         if let State::Listpack { bytes, .. } = &mut self.state {

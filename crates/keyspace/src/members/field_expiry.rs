@@ -1,8 +1,9 @@
-//! Fields of hashes that have a time of their own.
+//! Field expiration: fields of hashes that have an expiry time of their own.
 //!
-//! A field whose time has come is absent for whoever reads. Who writes to the hash deletes it
-//! first, and lists that: all of a packed hash, some of a table and those that the command names.
-//! When the time of the last field has come the key has expired as if by a time of its own.
+//! An expired field is absent for readers. A writer of the hash first deletes expired fields, and
+//! lists the deletions: all of them in a packed hash; in a table, some of them and those that the
+//! command names. When the last field has expired, the key has expired as if it had an expiry time
+//! of its own.
 
 use structures::listpack::Items;
 
@@ -14,17 +15,17 @@ use crate::layout::FIELDS;
 use crate::types::{Encoding, Type};
 use crate::{Db, Entry, Error, Key, Txn, entry};
 
-/// Fields of a table that one command, or one step, deletes because their time has come.
+/// The maximum number of expired fields of a table that one command, or one step, deletes.
 const AT_ONCE: usize = 64;
 
-/// What becomes of a field's time when its value is written.
+/// What happens to the expiry time of a field when its value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldTime {
-    /// None from now on.
+    /// The field loses it.
     Clear,
-    /// As it was.
+    /// It stays as it was.
     Keep,
-    /// This, in unix ms.
+    /// It becomes this time, in unix ms.
     At(u64),
 }
 
@@ -38,19 +39,19 @@ impl FieldTime {
     }
 }
 
-/// What is to become of a field that is there.
+/// What to do with a field that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldChange {
     /// Nothing.
     Leave,
-    /// It has this time, in unix ms, or none.
+    /// Set its expiry time, in unix ms, or remove it.
     Time(Option<u64>),
-    /// It goes.
+    /// Delete it.
     Delete,
 }
 
 impl Edit {
-    /// Deletes fields whose time has come: all of a packed hash, up to a number of a table.
+    /// Deletes expired fields: all of them in a packed hash, a limited number in a table.
     #[inline]
     pub(super) fn expire(&mut self, txn: &mut Txn<'_>) -> Result<(), Error> {
         match self.old {
@@ -94,7 +95,7 @@ impl Edit {
         Ok(())
     }
 
-    /// Gives the elements of a packed hash a time each.
+    /// Converts a packed hash to the form in which each element has an expiry time.
     pub(super) fn make_timed(&mut self) {
         let State::Listpack { bytes, unchanged_prefix, timed, .. } = &mut self.state else {
             return;
@@ -115,7 +116,7 @@ impl Edit {
         }
     }
 
-    /// Returns the time of a field, if the field is there.
+    /// Returns the expiry time of a field, if the field exists.
     pub(super) fn time(&self, txn: &Txn<'_>, field: &[u8]) -> Result<Option<Option<u64>>, Error> {
         let found = match &self.state {
             State::Listpack { bytes, timed, .. } => {
@@ -132,7 +133,7 @@ impl Edit {
         Ok(found.filter(|&time| !is_expired(time, self.now)))
     }
 
-    /// Gives a field that is there a time, or none.
+    /// Sets or removes the expiry time of a field that exists.
     fn set_time(
         &mut self,
         txn: &mut Txn<'_>,
@@ -174,7 +175,7 @@ impl Edit {
         Ok(())
     }
 
-    /// Returns true if any field has a time.
+    /// Returns true if any field has an expiry time.
     pub(super) fn has_ttls(&self, txn: &Txn<'_>) -> bool {
         match &self.state {
             State::Listpack { bytes, timed, .. } => {
@@ -186,8 +187,8 @@ impl Edit {
 }
 
 impl Txn<'_> {
-    /// Gives fields of a hash their values, in order, and each this time; makes the key where there
-    /// is none. How many are new.
+    /// Sets fields of a hash to values, in order, each with this expiry time. Creates the key if
+    /// there is none. Returns how many fields are new.
     pub fn put_fields<'a>(
         &mut self,
         db: Db,
@@ -206,8 +207,8 @@ impl Txn<'_> {
         Ok(new)
     }
 
-    /// Shows the time of each of these fields, in order (`None`: the field is absent), and does
-    /// with the field what `change` answers.
+    /// Calls `change` with the expiry time of each of these fields, in order (`None`: the field is
+    /// absent), and applies the change that it returns to the field.
     pub fn change_fields<'a>(
         &mut self,
         db: Db,
@@ -233,12 +234,13 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Returns true if it is a hash of which any field has a time of its own.
+    /// Returns true if the value is a hash of which any field has an expiry time of its own.
     pub fn has_field_ttls(&self, entry: &Entry) -> bool {
         entry::expiry_word(&self.shards[entry.shard], entry.at) & FIELDS != 0
     }
 
-    /// Deletes fields whose time has come: all of a packed hash, some of a table; how many.
+    /// Deletes expired fields: all of them in a packed hash, a limited number in a table. Returns
+    /// how many were deleted.
     pub(crate) fn expire_fields(&mut self, db: Db, key: &Key<'_>) -> Result<usize, Error> {
         let (place, old) = self.open(db, key)?;
         if !old.is_some_and(|old| self.has_expired_fields(place, old.at)) {
@@ -251,8 +253,8 @@ impl Txn<'_> {
         Ok(expired)
     }
 
-    /// Deletes all fields of a hash whose time has come, however many: for one who stores what is
-    /// read of it.
+    /// Deletes all expired fields of a hash, however many: for commands that store what they read
+    /// from it.
     pub fn delete_expired_fields(&mut self, db: Db, key: &Key<'_>) -> Result<(), Error> {
         while self.expire_fields(db, key)? > 0 {}
         Ok(())

@@ -1,7 +1,7 @@
-//! Sets and hashes: read where they are, and changed as a whole or member by member.
+//! Sets and hashes: read in place, and changed as a whole or member by member.
 //!
-//! A packed one is changed in DRAM and written back; a table is changed in place. Sorted sets use
-//! the same parts where both are alike.
+//! A packed set or hash is changed in DRAM and written back; a table is changed in place. Sorted
+//! sets share the parts that do not depend on scores.
 
 mod bulk;
 mod edit;

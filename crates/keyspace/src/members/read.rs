@@ -1,8 +1,8 @@
-//! Reading a set or a hash where it is.
+//! Reading a set or a hash in place.
 //!
 //! A set is read as a hash whose values are empty. In a durable heap the packed bytes are verified
-//! when a reader begins, and each member of a table when it is read: what is damaged is refused,
-//! never served.
+//! when a reader begins, and each member of a table when it is read: damaged data is refused, never
+//! served.
 
 use heap::{Ptr, Shard, View};
 use structures::Damaged;
@@ -17,14 +17,14 @@ use crate::layout::Kind;
 use crate::types::Encoding;
 use crate::{Entry, Error, Txn, Type};
 
-/// How often a random pick may meet a field whose time has come before any other will do.
+/// How many times a random pick may meet an expired field before any field that has not expired is
+/// taken.
 const RANDOM_TRIES: usize = 100;
 
-/// Fields that are looked up side by side.
+/// The maximum number of lookups whose memory accesses are prefetched together.
 pub(crate) const ASKED_AT_ONCE: usize = 32;
 
-/// The members of a set, or the fields of a hash with their values; a field whose time has come is
-/// absent.
+/// The members of a set, or the fields of a hash with their values. Expired fields are absent.
 pub struct Members<'t> {
     shard: &'t Shard<'t>,
     hashing: Hashing,
@@ -39,7 +39,7 @@ enum Repr<'t> {
     Table(Dict),
 }
 
-/// Returns the bytes of a packed collection, verified where they may be damaged.
+/// Returns the bytes of a packed collection, verified if the heap is durable.
 pub(crate) fn listpack_bytes<'t>(
     shard: &'t Shard<'_>,
     at: Ptr,
@@ -56,8 +56,8 @@ pub(crate) fn listpack_bytes<'t>(
     if bytes.is_empty() != (head.count == 0) { Err(damaged) } else { Ok(bytes) }
 }
 
-/// Returns the table at `word`, of the entry `at`. One whose number of members cannot be read is
-/// not to be relied on: it would pass for empty, and its key would go with the next member.
+/// Returns the table at `word`, of the entry `at`. Refuses a table whose number of members is
+/// damaged: it would pass for empty, and its key would be deleted together with the next member.
 pub(crate) fn sound_table(shard: &Shard<'_>, at: Ptr, word: u64) -> Result<Dict, Error> {
     let dict = Dict::at(Ptr::from_raw(word));
     if dict.has_sound_len(shard) { Ok(dict) } else { Err(Error::Damaged(at.raw())) }
@@ -95,7 +95,7 @@ impl<'t> Members<'t> {
         Ok(Members { shard, hashing, at, head, now, repr })
     }
 
-    /// Returns how many there are.
+    /// Returns the number of members that have not expired.
     pub fn len(&self) -> u64 {
         match &self.repr {
             Repr::Listpack(bytes) if self.is_timed() => {
@@ -110,22 +110,22 @@ impl<'t> Members<'t> {
         }
     }
 
-    /// Returns true if each packed element has a time.
+    /// Returns true if each packed element includes an expiry time.
     fn is_timed(&self) -> bool {
         self.head.layout == Layout::ListpackWithTtls
     }
 
-    /// Returns true if there is none: never so for a key that exists.
+    /// Returns true if there are none, which is never so for a key that exists.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns true if it is small and is in one piece.
+    /// Returns true if it is packed.
     pub fn is_listpack(&self) -> bool {
         matches!(self.repr, Repr::Listpack(_))
     }
 
-    /// Returns true if all are integers, in ascending order.
+    /// Returns true if all members are integers, which are then visited in ascending order.
     pub fn is_intset(&self) -> bool {
         self.head.encoding == Encoding::Intset
     }
@@ -138,7 +138,8 @@ impl<'t> Members<'t> {
         self.head.what != Type::Set
     }
 
-    /// Returns the value of a field; for a set, an empty one if it has the member.
+    /// Returns the value of a field, or an empty value for a member of a set; `None` if it does not
+    /// exist.
     pub fn get(&self, field: &[u8]) -> Result<Option<Text<'t>>, Error> {
         match &self.repr {
             Repr::Listpack(bytes) => {
@@ -161,13 +162,13 @@ impl<'t> Members<'t> {
         }
     }
 
-    /// Returns true if the time of a member has not come.
+    /// Returns true if a member has not expired.
     fn lives(&self, member: Member) -> bool {
         !is_expired(member.time(self.shard), self.now)
     }
 
-    /// Returns when a field expires, in unix ms, if it has a time; `None` where there is no such
-    /// field.
+    /// Returns the expiry time of a field, in unix ms, if it has one. The outer `None` means that
+    /// there is no such field.
     pub fn time(&self, field: &[u8]) -> Result<Option<Option<u64>>, Error> {
         let time = match &self.repr {
             Repr::Listpack(bytes) => {
@@ -184,13 +185,13 @@ impl<'t> Members<'t> {
         Ok(time.filter(|&time| !is_expired(time, self.now)))
     }
 
-    /// Returns whether it has the member or field.
+    /// Returns true if it has this member or field.
     pub fn contains(&self, field: &[u8]) -> Result<bool, Error> {
         self.get(field).map(|value| value.is_some())
     }
 
-    /// Reports for each of these fields, in their order, whether it has it. Of a table it asks for
-    /// what it will read of all of them before it looks at the first.
+    /// Reports for each of these fields, in order, whether it exists. In a table, prefetches the
+    /// lookups of a group of fields before it looks at the first.
     pub fn contains_each(
         &self,
         fields: &[&[u8]],
@@ -207,8 +208,8 @@ impl<'t> Members<'t> {
         Ok(())
     }
 
-    /// Visits all, with their values (empty in a set): a packed hash in the order in which the
-    /// fields came, integers in ascending order.
+    /// Visits all members with their values (empty in a set): those of a packed hash in the order
+    /// in which the fields were added, integers in ascending order.
     pub fn visit(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<(), Error> {
         let mut cursor = 0;
         loop {
@@ -219,8 +220,8 @@ impl<'t> Members<'t> {
         }
     }
 
-    /// Visits about `count` from `cursor` on, all of them where it is packed, and answers where to
-    /// go on (0: the end).
+    /// Visits about `count` members from `cursor` on, or all members of a packed collection, and
+    /// returns the cursor to continue from (0: the end).
     pub fn scan(
         &self,
         cursor: u64,
@@ -254,7 +255,7 @@ impl<'t> Members<'t> {
         member.check(self.shard).map_err(|damaged| self.damaged(damaged))
     }
 
-    /// Returns the elements of a listpack encoding, in the order in which clients see them.
+    /// Returns the elements of a packed collection, in the order in which clients see them.
     fn listpack(&self) -> Vec<(Item<'t>, Item<'t>)> {
         let Repr::Listpack(bytes) = self.repr else { return Vec::new() };
         if self.is_timed() {
@@ -276,7 +277,7 @@ impl<'t> Members<'t> {
         all
     }
 
-    /// Returns a sound member whose time has not come.
+    /// Returns a random member that has not expired, after verifying it.
     fn random_member(
         &self,
         dict: Dict,
@@ -289,7 +290,7 @@ impl<'t> Members<'t> {
                 return Ok(Some(member));
             }
         }
-        // Nearly all have expired: the first that has not will do.
+        // Nearly all members have expired: take the first that has not.
         let (mut found, mut cursor) = (None, 0);
         loop {
             cursor = dict.scan(self.shard, cursor, 1, |member| {
@@ -306,7 +307,7 @@ impl<'t> Members<'t> {
         }
     }
 
-    /// Returns one picked nearly uniformly by the random numbers given, with its value.
+    /// Returns a member with its value, picked nearly uniformly with the numbers from `random`.
     pub fn random(
         &self,
         mut random: impl FnMut() -> u64,
@@ -335,7 +336,7 @@ impl<'t> Members<'t> {
     }
 }
 
-/// Asks for what lookups of these members, [`ASKED_AT_ONCE`] at most, will read of a table.
+/// Prefetches what lookups of these members, at most [`ASKED_AT_ONCE`], will read of a table.
 pub(crate) fn prefetch_members<'a>(
     shard: &Shard<'_>,
     dict: Dict,
@@ -351,8 +352,8 @@ pub(crate) fn prefetch_members<'a>(
     }
 }
 
-/// Returns where an element begins in packed bytes, and its value if elements have one; a time
-/// after it is passed over. Of the others only the lengths are read.
+/// Returns the offset of an element in packed bytes, and its value if elements have one. An expiry
+/// time after the value is ignored. Of other values and expiry times only the lengths are read.
 pub(crate) fn find<'b>(
     bytes: &'b [u8],
     items: usize,

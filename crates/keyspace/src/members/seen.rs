@@ -1,20 +1,20 @@
-//! Which elements a collection that is made in one go may have already.
+//! A filter for the elements that a collection may already have while it is created by one command.
 //!
-//! Each new element of a packed collection would have to be compared with all before it. Here each
-//! has one bit of some hundred, from its length and its two ends: where the bit is clear the
-//! element is new. Where it is set somebody has to look.
+//! Without it, each new element of a packed collection would have to be compared with all elements
+//! before it. Here the length and the two ends of an element select one of some hundred bits. If
+//! the bit is clear, the element is new; if it is set, the caller must search for the element.
 
 use structures::listpack::Item;
 
-/// Words of bits: about one in ten new elements of a hundred finds its bit set.
+/// The number of words of bits: of a hundred new elements, about one in ten finds its bit set.
 const WORDS: usize = 8;
 
-/// The elements that were entered, and some that were not.
+/// The set of elements that were entered, with false positives.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SeenElements([u64; WORDS]);
 
 impl SeenElements {
-    /// Enters an element; returns true if it may have been entered before.
+    /// Enters an element. Returns true if it may have been entered before.
     #[inline]
     pub(crate) fn enter(&mut self, item: Item<'_>) -> bool {
         let hash = match item {
@@ -29,7 +29,7 @@ impl SeenElements {
     }
 }
 
-/// Returns a number that follows from the length and up to eight bytes at each end.
+/// Returns a number that depends on the length and up to eight bytes at each end.
 #[inline]
 fn ends(bytes: &[u8]) -> u64 {
     let len = (bytes.len() as u64) << 56;

@@ -1,4 +1,4 @@
-//! Writing what a packed collection or a table has become to its key's entry.
+//! Writes a changed packed collection or table to its key's entry.
 
 use heap::{Ptr, Shard};
 use structures::blob::Blob;
@@ -10,26 +10,27 @@ use crate::layout::{FIELDS, Kind};
 use crate::txn::{KeyLocation, Old};
 use crate::{Db, Error, Event, Expire, Key, Txn};
 
-/// What a collection has become, to be written to its entry.
+/// The new state of a collection, to be written to its entry.
 pub(crate) struct EncodedCollection<'w> {
     pub(crate) place: KeyLocation,
     pub(crate) old: Option<Old>,
     pub(crate) head: Head,
     pub(crate) content: Content<'w>,
     pub(crate) shrunk: bool,
-    /// Whether a field of it has a time.
+    /// Whether a field of it has an expiry time.
     pub(crate) has_ttls: bool,
 }
 
 pub(crate) enum Content<'w> {
-    /// Packed bytes, of which this many are all that are in the heap.
+    /// Packed bytes, and the length of the bytes in the heap if `bytes` starts with them unchanged.
     Listpack { bytes: &'w [u8], unchanged_prefix: Option<usize> },
-    /// The header of a table or of its like.
+    /// The header of a table or of a sorted set.
     At(Ptr),
 }
 
 impl EncodedCollection<'_> {
-    /// Makes, changes or, where no element is left, deletes the key. Returns true if it is there.
+    /// Creates or changes the key, or deletes it if no element is left. Returns true if the key
+    /// exists.
     pub(crate) fn finish(
         self,
         txn: &mut Txn<'_>,
@@ -92,8 +93,8 @@ impl EncodedCollection<'_> {
     }
 }
 
-/// Writes packed bytes in the place of those after `before`, of which the first `unchanged_prefix`
-/// are all that lie there.
+/// Replaces the packed bytes in the blob with the word `before`: appends if they are the first
+/// `unchanged_prefix` of the new bytes, else rewrites them.
 fn write_listpack(
     shard: &mut Shard<'_>,
     before: Option<u64>,

@@ -1,45 +1,46 @@
-//! What a salvage found: figures, and each thing that is not as it was left, in words.
+//! The results of a salvage: figures, and a text for each finding.
 
 use structures::Damaged;
 
 use crate::DamagedKey;
 use crate::DatabaseName;
 
-/// What was copied.
+/// The totals of a salvage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
     /// Keys in the new pool.
     pub keys: u64,
-    /// Of these, keys with an expiry time.
+    /// Those of `keys` with an expiry time.
     pub expiring: u64,
     /// Function libraries in the new pool.
     pub libraries: u64,
-    /// Of the keys, those to which no index led any more.
+    /// Those of `keys` to which no index led.
     pub found: u64,
-    /// Keys that were not copied since their time had come.
+    /// Keys that were not copied because they had expired.
     pub expired: u64,
-    /// Keys that are lost, or in doubt and not copied: each was named, or counted.
+    /// Keys that are lost, or in doubt and not copied. Each was reported by name or in a count.
     pub lost: u64,
 }
 
-/// Something that is not as it was left.
+/// Something in a salvaged pool that is damaged or in doubt.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SalvageFinding {
     /// A key is damaged, and was not copied.
     #[error("lost: {0}")]
     Key(DamagedKey),
-    /// Keys are missing, and nothing tells their names.
+    /// Keys are missing, and their names are unknown.
     #[error("lost: shard {shard}, {}: {keys} keys whose names are not known", DatabaseName(*db))]
     Missing {
         /// The shard.
         shard: usize,
         /// The database, as clients number it.
         db: usize,
-        /// How many.
+        /// How many keys are missing.
         keys: u64,
     },
-    /// A sound key was found to which no index leads, and its database is not known.
+    /// A sound key was found whose database is not known: no index leads to it, or the map of
+    /// databases is damaged.
     #[error(
         "in doubt: shard {shard}, key \"{}\" (entry at {at:#x}): which database it is of, and \
          whether it was deleted, is not known: {}",
@@ -53,10 +54,10 @@ pub enum SalvageFinding {
         key: Vec<u8>,
         /// Byte offset in the pool of its entry.
         at: u64,
-        /// The database that it was put into.
+        /// The database that it was put into, if any.
         put: Option<usize>,
     },
-    /// A key was found once more.
+    /// A key was found a second time.
     #[error(
         "in doubt: {}, key \"{}\" was found twice: that at {at:#x} was not copied",
         DatabaseName(*db),
@@ -86,34 +87,34 @@ pub enum SalvageFinding {
         /// Byte offset in the pool of its entry.
         at: u64,
     },
-    /// A part of an index is damaged; its keys were searched for.
+    /// A part of an index is damaged. The keys to which it led were searched for.
     #[error("shard {shard}, {}, index of keys: {source}", DatabaseName(*db))]
     Index {
         /// The shard.
         shard: usize,
         /// The database, as clients number it.
         db: usize,
-        /// The first thing that was found.
+        /// The first damage that was found.
         source: Damaged,
     },
-    /// The count of keys is not that of an index that is whole.
+    /// The recorded count of keys differs from an index that is whole.
     #[error("shard {shard}, {}: the pool says {counted} keys, its index has {found}", DatabaseName(*db))]
     Count {
         /// The shard.
         shard: usize,
         /// The database, as clients number it.
         db: usize,
-        /// As the pool says.
+        /// The number of keys that the pool records.
         counted: u64,
-        /// In the index.
+        /// The number of keys in the index.
         found: u64,
     },
-    /// What waited to be freed is not known as a whole.
+    /// The free queue is damaged: not all of the blocks in it are known.
     #[error("shard {shard}, free queue: {source}")]
     Queue {
         /// The shard.
         shard: usize,
-        /// What was found.
+        /// The damage that was found.
         source: Damaged,
     },
     /// The root words of a shard are lost.
@@ -124,16 +125,16 @@ pub enum SalvageFinding {
     Roots {
         /// The shard.
         shard: usize,
-        /// Whether the map of databases was among them.
+        /// Whether the map of databases was lost with them.
         map: bool,
     },
-    /// What SWAPDB did is lost for some databases.
+    /// The map of databases, which records SWAPDBs, is wrong for some databases.
     #[error(
         "the map of databases is damaged: keys of those that it names twice, or not at all, are \
          in doubt"
     )]
     Map,
-    /// Places in indexes could not be verified.
+    /// The places of entries in indexes could not be verified.
     #[error(
         "the key of the hash is lost: that entries are where the hash places them was not verified"
     )]
@@ -141,7 +142,7 @@ pub enum SalvageFinding {
 }
 
 impl SalvageFinding {
-    /// Returns true if something is lost, or in doubt.
+    /// Returns true if keys are lost or in doubt.
     pub fn costs(&self) -> bool {
         match self {
             SalvageFinding::Key(_)

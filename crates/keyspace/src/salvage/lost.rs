@@ -1,5 +1,5 @@
-//! Keys to which no index leads any more: blocks in use that nothing was found to lead to, and that
-//! are entries.
+//! Keys to which no index leads any more: allocated blocks that nothing leads to, and that are
+//! entries.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,18 +10,19 @@ use super::{SalvageFinding, SalvageStopped};
 use crate::layout::{LIBRARIES, MAP_ROOT};
 use crate::{Db, entry, verify};
 
-/// What entries are of that no index leads to.
+/// The database of entries to which no index leads.
 enum KeyLocation {
     Database(Db),
     Libraries,
 }
 
 impl Salvager<'_> {
-    /// Searches for entries that no index led to, and copies those of which the database is known.
+    /// Searches for entries that no index led to, and copies them as far as their database is
+    /// known.
     pub(super) fn search(&mut self) -> Result<(), SalvageStopped> {
         let mut found = self.unreached();
         for (shard, found) in found.iter_mut().enumerate() {
-            // What several entries say that they are, at most one of them is.
+            // At most one of several entries with the same key is valid.
             let doubtful = self.repeated(found);
             self.roots(shard, found);
             match self.place(shard, found).filter(|_| doubtful.is_empty()) {
@@ -41,8 +42,8 @@ impl Salvager<'_> {
         Ok(())
     }
 
-    /// Returns the sound entries that nothing led to, by their shard. What belongs to one of them
-    /// is none.
+    /// Returns the sound entries that nothing led to, by their shard, without blocks that another
+    /// of these entries owns.
     fn unreached(&mut self) -> Vec<Vec<Ptr>> {
         let mut found = vec![Vec::new(); self.pool.shards()];
         let mut owned = HashSet::new();
@@ -72,7 +73,8 @@ impl Salvager<'_> {
         found.iter().filter(is_repeated).copied().collect()
     }
 
-    /// Says that the roots of a shard are lost, if there are keys in it and no root.
+    /// Reports that the root words of a shard are lost, if all are zero and there are keys in the
+    /// shard.
     fn roots(&mut self, shard: usize, found: &[Ptr]) {
         let pool = self.pool;
         let is_blank = (0..ROOTS).all(|n| pool.word(pool.root(shard, n)) == 0);
@@ -82,7 +84,8 @@ impl Salvager<'_> {
         }
     }
 
-    /// Returns the database of entries that were found in a shard, if it can only be one.
+    /// Returns the database of the entries that were found in a shard, if there is only one
+    /// candidate.
     fn place(&self, shard: usize, found: &[Ptr]) -> Option<KeyLocation> {
         match self.short[shard].as_slice() {
             &[(db, missing)] if found.len() as u64 <= missing && !self.lost_queues[shard] => {
@@ -95,7 +98,7 @@ impl Salvager<'_> {
         }
     }
 
-    /// Says how many keys of a shard are missing besides those that were found.
+    /// Reports how many keys of a shard are missing in addition to those that were found.
     fn missing(&mut self, shard: usize, mut found: u64) {
         for (db, missing) in std::mem::take(&mut self.short[shard]) {
             let keys = missing - found.min(missing);

@@ -1,14 +1,15 @@
-//! Copying the sound keys of a pool that cannot be opened, or cannot be repaired, into a new one.
+//! Copies the sound keys of a pool that cannot be opened, or cannot be repaired, into a new pool.
 //!
-//! Each index is walked as far as it can be, and each entry that it leads to is verified as a whole
-//! before it is copied: a value arrives as it was, or not at all, and then it is named. Where an
-//! index lost something, the blocks that are in use and that nothing led to are searched for
-//! entries: those verify themselves. An entry does not say which database it is of. It is taken for
-//! one of the database whose index misses keys, if that is the only one and does not miss fewer
-//! than were found; else it is named and left out, or put where the caller says.
+//! Each index is walked as far as possible, and each entry that it leads to is verified as a whole
+//! before it is copied: a value is copied as it was, or it is not copied and the key is reported.
+//! Allocated blocks that nothing led to are then searched for entries, whose checksums identify
+//! them. An entry does not record its database. The entries that are found for a shard are assigned
+//! to the database whose index misses keys if no other index does, if it misses at least as many
+//! keys as were found, if the shard's free queue is whole, and if no key was found twice. Otherwise
+//! each entry is reported, and left out or put into the database that the caller chose.
 //!
-//! The new pool is written by ordinary transactions, and nothing is written to the old one. Keys
-//! whose time has come are not copied: they are no more.
+//! The new pool is written by ordinary transactions, and nothing is written to the old one. Expired
+//! keys are not copied.
 
 mod finding;
 mod lost;
@@ -23,16 +24,17 @@ use crate::key::{DATABASES, Hashing};
 use crate::layout::{MAP_ROOT, map_word, physical};
 use crate::{Db, Keyspace, RestoreError};
 
-/// What a salvage goes by.
+/// The options of a salvage.
 #[derive(Clone, Copy, Debug)]
 pub struct SalvageOptions {
     /// The time, in unix ms.
     pub now: u64,
-    /// Where keys go whose database is not known; without it they are named and left out.
+    /// The database for keys whose own database is not known. If `None`, they are reported and left
+    /// out.
     pub unplaced: Option<Db>,
 }
 
-/// Why a salvage could not go on. What was copied before is in the new pool.
+/// The reason why a salvage stopped. The new pool has what was copied before.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SalvageStopped {
@@ -66,8 +68,8 @@ impl From<crate::Error> for SalvageStopped {
 }
 
 impl Keyspace {
-    /// Copies every sound key of a salvaged pool into this keyspace, which is empty. `read` hears
-    /// of bytes as they were verified, `find` of everything that is not as it was left.
+    /// Copies every sound key of a salvaged pool into this keyspace, which must be empty. Calls
+    /// `read` with numbers of verified bytes as it goes on, and `find` with every finding.
     pub fn take_from(
         &self,
         pool: &Salvage,
@@ -103,23 +105,24 @@ impl Keyspace {
     }
 }
 
-/// Which physical database is after each logical one.
+/// The map from logical to physical databases of a salvaged pool.
 #[derive(Clone, Copy, Debug)]
 struct Map(u64);
 
 impl Map {
-    /// Returns true if each physical database is after one logical one.
+    /// Returns true if exactly one logical database maps to each physical one.
     fn is_sound(self) -> bool {
         (0..DATABASES as u8).all(|db| self.logical(db).is_some())
     }
 
-    /// Returns the logical database before a physical one, if there is one and no more.
+    /// Returns the logical database that maps to a physical one, if there is exactly one.
     fn logical(self, db: u8) -> Option<Db> {
         let mut all = Db::all().filter(|logical| physical(self.0, logical.number()) == db);
         all.next().filter(|_| all.next().is_none())
     }
 
-    /// Returns a number for messages.
+    /// Returns the number of a physical database for messages: that of its logical database, if it
+    /// is known.
     fn number(self, db: u8) -> usize {
         self.logical(db).map_or(usize::from(db), Db::number)
     }

@@ -1,7 +1,7 @@
 //! The walk through a salvaged pool: indexes, entries, free queues.
 //!
-//! A block is read only when it is one, and each block of an index once, so that the walk ends on
-//! any bytes. What an entry says counts only when all of it was verified.
+//! Only allocated blocks are read, and each block of an index is read once, so the walk ends
+//! whatever the bytes are. An entry is used only after all of it was verified.
 
 use heap::{Marks, Ptr, Salvage, View};
 use structures::Damaged;
@@ -16,7 +16,7 @@ use crate::layout::{
 use crate::verify::{self, Seen};
 use crate::{DamagedKey, Db, Keyspace, entry, queued};
 
-/// Entries that show whether a hash's key is the one that placed them.
+/// The approximate number of entries that are sampled to verify the seed of the hash.
 const SAMPLES: u32 = 256;
 
 pub(super) struct Salvager<'s> {
@@ -29,22 +29,23 @@ pub(super) struct Salvager<'s> {
     pub(super) find: &'s mut dyn FnMut(SalvageFinding),
     pub(super) marks: Marks,
     pub(super) done: Salvaged,
-    /// For each shard the physical databases whose index misses keys, and how many.
+    /// For each shard, the physical databases whose index misses keys, and how many each misses.
     pub(super) short: Vec<Vec<(u8, u64)>>,
-    /// The shards whose free queue is not known as a whole.
+    /// For each shard, whether its free queue is damaged.
     pub(super) lost_queues: Vec<bool>,
 }
 
-/// What one index led to.
+/// The result of walking one index.
 #[derive(Default)]
 struct Walked {
-    /// Entries in the order of their places.
+    /// The entries in the order of their offsets.
     entries: Vec<(Ptr, Near)>,
-    /// The first thing that is wrong with the index.
+    /// The first damage of the index.
     damage: Option<Damaged>,
-    /// Entries to which a sound slot leads.
+    /// The number of entries to which a correct slot leads, damaged ones included.
     found: u64,
-    /// The entries of the index of expiry times in the order of their places, if that is whole.
+    /// The entries of the index of expiry times in the order of their offsets, if that index is
+    /// whole.
     listed: Option<Vec<Ptr>>,
 }
 
@@ -88,7 +89,7 @@ impl Salvager<'_> {
         Counts::decode(self.pool.word(self.pool.root(shard, counts_root(db))))
     }
 
-    /// Returns what the index of expiry times leads to, if it is whole.
+    /// Returns the entries of the index of expiry times, if it is whole.
     fn listed(&mut self, shard: usize, db: u8) -> Option<Vec<Ptr>> {
         let walked = self.index(self.pool.root(shard, expiry_root(db)));
         let is_whole = walked.damage.is_none()
@@ -96,7 +97,7 @@ impl Salvager<'_> {
         is_whole.then(|| walked.entries.into_iter().map(|(at, _)| at).collect())
     }
 
-    /// Returns the slots of an index; its blocks are marked.
+    /// Returns the slots of an index, and marks the index's blocks.
     fn index(&mut self, root: Ptr) -> Walked {
         let mut walked = Walked::default();
         let (pool, marks, read) = (self.pool, &mut self.marks, self.read);
@@ -156,7 +157,7 @@ impl Salvager<'_> {
         let home = verify::shard(&key, self.pool.shards());
         let hash = self.hashing.as_ref().map(|hashing| hashing.hash(&key));
         if home != shard || hash.is_some_and(|hash| !near.fits(hash)) {
-            // The entry is sound, so the slot that leads to it is not.
+            // The entry is sound, so the slot that leads to it is wrong.
             wrong(hash.unwrap_or(0));
             return Ok(());
         }
@@ -174,8 +175,8 @@ impl Salvager<'_> {
         }
     }
 
-    /// Returns when an entry expires. A time that the index of expiry times knows nothing of is
-    /// none.
+    /// Returns when an entry expires (0: never). If the entry contradicts an index of expiry times
+    /// that is whole, reports this and returns 0.
     fn time(&mut self, shard: usize, db: Db, at: Ptr, walked: &Walked) -> u64 {
         let word = entry::expiry_word(self.pool, at);
         let listed = walked.listed.as_ref().map(|listed| listed.binary_search(&at).is_ok());
@@ -193,7 +194,7 @@ impl Salvager<'_> {
         verify::entry(self.pool, at, capacity, Some(deep))
     }
 
-    /// Marks what a sound entry owns.
+    /// Marks the blocks that a sound entry owns.
     pub(super) fn mark_owned(&mut self, at: Ptr) {
         let (pool, marks) = (self.pool, &mut self.marks);
         let mut bytes = pool.capacity(at) as u64;
@@ -205,7 +206,7 @@ impl Salvager<'_> {
         (self.read)(bytes);
     }
 
-    /// Marks what waits to be freed: it is in use by its bits, and no key's any more.
+    /// Marks the blocks that wait to be freed: they are allocated, but belong to no key any more.
     fn queue(&mut self, shard: usize) {
         let (pool, hashing) = (self.pool, self.hashing.as_ref());
         let hash = |key: &[u8]| hashing.map_or(0, |hashing| hashing.hash(key));
@@ -220,8 +221,8 @@ impl Salvager<'_> {
     }
 }
 
-/// Returns true if a hash is the one that placed the entries of a pool: most of some sound ones are
-/// where it says.
+/// Returns true if this hash placed the entries of a pool, that is, if at least half of a sample of
+/// sound entries are where the hash places them.
 pub(super) fn leads_to_keys(pool: &Salvage, hashing: &Hashing) -> bool {
     let (mut fit, mut differ) = (0, 0);
     let mut marks = Marks::default();

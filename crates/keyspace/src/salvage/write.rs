@@ -1,4 +1,4 @@
-//! Copying a sound entry into the new pool.
+//! Copies sound entries into the new pool.
 
 use heap::Ptr;
 
@@ -8,7 +8,8 @@ use crate::layout::LIBRARIES;
 use crate::{Content, Db, Error, Keyspace, entry, functions, snapshot};
 
 impl Salvager<'_> {
-    /// Copies a sound entry that expires at `time` (0: never), unless its time has come.
+    /// Copies a sound entry that expires at `time` (0: never), unless it has expired or its key was
+    /// copied already.
     pub(super) fn copy(&mut self, db: Db, at: Ptr, time: u64) -> Result<(), SalvageStopped> {
         let (pool, now) = (self.pool, self.options.now);
         if time != 0 && time <= now {
@@ -40,13 +41,14 @@ impl Salvager<'_> {
                 self.done.keys += 1;
                 self.done.expiring += u64::from(time != 0);
             }
-            // All of its fields have expired.
+            // It is a hash of which all fields have expired.
             false => self.done.expired += 1,
         }
         Ok(())
     }
 
-    /// Copies the sound entry of a function library.
+    /// Copies the sound entry of a function library, unless a library of this name was copied
+    /// already.
     pub(super) fn copy_library(&mut self, at: Ptr) -> Result<(), SalvageStopped> {
         let name = entry::key(self.pool, at).into_owned();
         let key = self.to.key(&name);
@@ -64,7 +66,8 @@ impl Salvager<'_> {
         Ok(())
     }
 
-    /// Names a sound entry of which the database is not known, and copies it where the caller says.
+    /// Reports a sound entry whose database is not known, and copies it into the database that the
+    /// caller chose, if any.
     pub(super) fn unplaced(&mut self, shard: usize, at: Ptr) -> Result<(), SalvageStopped> {
         let key = entry::key(self.pool, at).into_owned();
         let put = self.options.unplaced.filter(|&db| !has(self.to, db, &key, self.options.now));

@@ -1,8 +1,8 @@
 //! Changing a sorted set.
 //!
-//! As with sets and hashes: a packed one is read into DRAM, changed there, and written back when
-//! the command is through with it; it becomes a table as soon as it is too large for that, and a
-//! table is changed member by member.
+//! This works like a change of a set or a hash: a packed sorted set is read into DRAM, changed
+//! there, and written back when the command is done with it; it becomes a table as soon as it is
+//! too large to be packed, and a table is changed member by member.
 
 use heap::{Ptr, View};
 use structures::sorted_set::SortedSet;
@@ -20,8 +20,8 @@ use crate::txn::{AbsentKey, KeyLocation, Old};
 use crate::types::{Encoding, Type};
 use crate::{Db, Error, Key, Txn};
 
-/// A sorted set that is being changed, there or not. Of a packed one nothing is written before
-/// [`SortedSetEdit::finish`].
+/// A sorted set that is being changed, whether or not it exists yet. Nothing is written before
+/// [`SortedSetEdit::finish`], except to tables.
 #[must_use = "what was changed is written when it is finished"]
 pub struct SortedSetEdit {
     pub(super) place: KeyLocation,
@@ -31,12 +31,12 @@ pub struct SortedSetEdit {
     pub(super) hashing: Hashing,
     verify: bool,
     pub(super) state: State,
-    /// Where the last member of a packed one begins, and its score, if that is known.
+    /// The offset and the score of the last member of a packed sorted set, if they are known.
     last: Option<(usize, f64)>,
-    /// Of one that was made here: which members it may have.
+    /// For a sorted set that is created here: a filter for the members that it may already have.
     seen: Option<SeenElements>,
     pub(super) changed: bool,
-    /// Whether it is smaller than it was: then it may use the space that is kept for deletes.
+    /// Whether members were removed: the write may then use the space that is reserved for deletes.
     shrunk: bool,
 }
 
@@ -44,17 +44,17 @@ pub(super) enum State {
     Listpack {
         bytes: Vec<u8>,
         count: u32,
-        /// This many bytes are as they are in the heap, if that is all of them that lie there.
+        /// The length of the bytes in the heap, if `bytes` starts with them unchanged.
         unchanged_prefix: Option<usize>,
     },
     Table(SortedSet),
-    /// A table of which all members were taken: it goes as a whole.
+    /// A table whose members were all removed: it is deleted as a whole.
     Gone,
 }
 
 impl Txn<'_> {
-    /// Begins to change a sorted set, which Redis calls small within `limits`; a key of another
-    /// type is refused.
+    /// Begins to change a sorted set, which Redis calls small within `limits`. A key of another
+    /// type is an error.
     pub fn edit_sorted_set(
         &mut self,
         db: Db,
@@ -88,7 +88,7 @@ impl Txn<'_> {
         Ok(edit)
     }
 
-    /// Begins to make a sorted set of a key that is not there.
+    /// Begins to create a sorted set at a key that does not exist.
     pub fn edit_new_sorted_set(&mut self, absent: AbsentKey, limits: Limits) -> SortedSetEdit {
         self.edit_sorted_set_at(absent.place(), limits)
     }
@@ -123,7 +123,7 @@ impl SortedSetEdit {
         }
     }
 
-    /// Returns how many members it has now.
+    /// Returns the present number of members.
     pub fn len(&self, txn: &Txn<'_>) -> u64 {
         match &self.state {
             State::Listpack { count, .. } => u64::from(*count),
@@ -132,8 +132,8 @@ impl SortedSetEdit {
         }
     }
 
-    /// Gives a member the score that `decide` makes of its present one (`None`: there is no such
-    /// member), if any. A score is never NaN.
+    /// Calls `decide` with the present score of a member (`None`: there is no such member), and
+    /// sets the score that it returns, if any. A score must not be NaN.
     pub fn change(
         &mut self,
         txn: &mut Txn<'_>,
@@ -183,7 +183,7 @@ impl SortedSetEdit {
             }
         }
         let is_skiplist = self.encoding == Encoding::Skiplist;
-        // Members come in order where they are loaded.
+        // Loads add members in ascending order.
         let after = match self.last {
             Some((_, highest)) if score > highest => bytes.len(),
             Some((last, _)) => offset(&bytes[last..], score, member) + last,
@@ -243,7 +243,7 @@ impl SortedSetEdit {
         Ok(())
     }
 
-    /// Takes a member out; whether it was there.
+    /// Removes a member. Returns true if it existed.
     pub fn remove(&mut self, txn: &mut Txn<'_>, member: &[u8]) -> Result<bool, Error> {
         match &mut self.state {
             State::Gone => return Ok(false),
@@ -270,8 +270,8 @@ impl SortedSetEdit {
         Ok(true)
     }
 
-    /// Takes out up to `count` members from number `rank` on, and shows each with its score, the
-    /// lowest first; how many.
+    /// Removes up to `count` members from number `rank` on, and calls `take` with each and its
+    /// score, the lowest first. Returns how many were removed.
     pub fn remove_range(
         &mut self,
         txn: &mut Txn<'_>,
@@ -342,7 +342,8 @@ impl SortedSetEdit {
         }
     }
 
-    /// Writes what changed: the key is made, or goes when nothing is left; whether it is there.
+    /// Writes the changes: creates the key, or deletes it if no member is left. Returns true if the
+    /// key exists.
     pub fn finish(mut self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
         let is_there = if self.changed { self.write(txn, db, key)? } else { self.old.is_some() };
         if let State::Listpack { bytes, .. } = &mut self.state {

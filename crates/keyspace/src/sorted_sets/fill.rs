@@ -1,4 +1,4 @@
-//! A sorted set of many members at once: in the time that it takes to write its blocks.
+//! Writing a sorted set of many members at once, in the time that it takes to write its blocks.
 
 use std::cmp::Ordering;
 
@@ -9,11 +9,12 @@ use crate::members::Limits;
 use crate::types::Encoding;
 use crate::{Db, Error, Key, Txn};
 
-/// From this many members on they are written at once, if they are too many to be packed.
+/// More members than this are written at once, if they are also more than Redis calls small.
 pub const MANY: usize = 256;
 
 impl Txn<'_> {
-    /// Makes a key hold these members, each once, whatever it held; whether anything was written.
+    /// Replaces the value of a key, of any type, by a sorted set of these members, which must be
+    /// distinct. Returns true if anything was written.
     pub fn put_sorted_set<'a>(
         &mut self,
         db: Db,
@@ -40,12 +41,12 @@ impl Txn<'_> {
     }
 }
 
-/// Compares scores, of which -0 and 0 are equal.
+/// Compares scores; -0 and 0 are equal.
 fn by_score(one: f64, other: f64) -> Ordering {
     (one + 0.0).total_cmp(&(other + 0.0))
 }
 
-/// Puts members in the order of a sorted set: by score, then by name.
+/// Sorts members in the order of a sorted set: by score, then by name.
 pub fn sort_scored(members: &mut Vec<(&[u8], f64)>) {
     let compare = |(member, score): &(&[u8], f64), (other, its): &(&[u8], f64)| {
         by_score(*score, *its).then_with(|| member.cmp(other))
@@ -53,8 +54,8 @@ pub fn sort_scored(members: &mut Vec<(&[u8], f64)>) {
     if members.is_sorted_by(|one, other| compare(one, other).is_le()) {
         return;
     }
-    // The first bytes of names that have one score are compared without a look at the names, which
-    // are anywhere.
+    // Names of equal score are compared by their first bytes, which are kept in the row, before the
+    // names themselves, which may be anywhere in memory, are read.
     let first = |name: &[u8]| {
         let mut bytes = [0; 8];
         let len = name.len().min(8);
@@ -71,7 +72,7 @@ pub fn sort_scored(members: &mut Vec<(&[u8], f64)>) {
 }
 
 impl SortedSetEdit {
-    /// Makes a new sorted set a table of these members, in their order.
+    /// Makes a new sorted set a table of these members, which must be sorted.
     fn fill(&mut self, txn: &mut Txn<'_>, members: &[(&[u8], f64)]) -> Result<(), Error> {
         let hashing = self.hashing;
         let shard = &mut txn.shards[self.place.shard];

@@ -1,9 +1,8 @@
-//! Sorted sets: members with scores, in the order of these, members of equal score in the order of
-//! their bytes.
+//! Sorted sets: members ordered by their scores, and members of equal score by their bytes.
 //!
-//! Packed, a sorted set is members each before its score, in their order, so that it is read as it
-//! is shown; what comes last is appended. The large form is a table with a counted tree next to it
-//! (`structures::sorted_set`). An empty one has no key.
+//! A packed sorted set holds its members in order, each before its score, so that it is read in the
+//! order in which clients see it, and a new highest member is appended. The large form is a table
+//! with a counted tree next to it (`structures::sorted_set`). An empty sorted set has no key.
 
 mod edit;
 mod fill;

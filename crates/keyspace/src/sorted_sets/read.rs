@@ -1,4 +1,4 @@
-//! Reading a sorted set where it is: by member, by rank, by score.
+//! Reading a sorted set in place: by member, by rank, by score.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::layout::Kind;
 use crate::members::{ASKED_AT_ONCE, find, listpack_bytes, prefetch_members, sound_table};
 use crate::{Entry, Error, Txn, Type};
 
-/// A sorted set, read where it is. Ranks count from 0, the lowest score.
+/// A sorted set that is read in place. Ranks count from 0, the lowest score.
 pub struct SortedSetRef<'t> {
     shard: &'t Shard<'t>,
     hashing: Hashing,
@@ -67,7 +67,7 @@ impl<'t> SortedSetRef<'t> {
         self.shard.heap().is_durable()
     }
 
-    /// Returns how many members it has.
+    /// Returns the number of members.
     pub fn len(&self) -> u64 {
         match &self.repr {
             Repr::Listpack(_) => u64::from(self.count),
@@ -75,12 +75,12 @@ impl<'t> SortedSetRef<'t> {
         }
     }
 
-    /// Returns true if it has none: never so for a key that exists.
+    /// Returns true if there are none, which is never so for a key that exists.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns true if it is small and is in one piece.
+    /// Returns true if it is packed.
     pub fn is_listpack(&self) -> bool {
         matches!(self.repr, Repr::Listpack(_))
     }
@@ -107,8 +107,8 @@ impl<'t> SortedSetRef<'t> {
         }
     }
 
-    /// Reports for each of these members, in their order, its score. Of a table it asks for what it
-    /// will read of all of them before it looks at the first.
+    /// Reports the score of each of these members, in order. In a table, prefetches the lookups of
+    /// a group of members before it looks at the first.
     pub fn score_each(
         &self,
         members: &[&[u8]],
@@ -143,7 +143,8 @@ impl<'t> SortedSetRef<'t> {
         }
     }
 
-    /// Returns how many members have a score below this one; with `or_equal`, or the same.
+    /// Returns how many members have a score below this one, or, with `or_equal`, below or equal to
+    /// it.
     pub fn count_below(&self, bound: f64, or_equal: bool) -> Result<u64, Error> {
         let is_before = |score: f64| score < bound || or_equal && score == bound;
         match self.repr {
@@ -157,8 +158,8 @@ impl<'t> SortedSetRef<'t> {
         }
     }
 
-    /// Returns how many members come before a place in the order; with `or_equal`, with the one
-    /// that is there.
+    /// Returns how many members precede this score and name in the order, including the one that is
+    /// equal to both if `or_equal`.
     pub fn count_before(&self, score: f64, member: &[u8], or_equal: bool) -> Result<u64, Error> {
         let is_before = |own: f64, name: &[u8]| {
             own < score || own == score && (name < member || or_equal && name == member)
@@ -179,11 +180,12 @@ impl<'t> SortedSetRef<'t> {
     }
 
     /// Returns the ranks of the members that are neither `below` a range of names nor `above` it,
-    /// where all scores are the same.
+    /// in a sorted set in which all scores are the same.
     ///
-    /// Where they are not, the range means little; of a packed set it is then, as in Redis, what
-    /// follows the first member that is not below, or, `backwards`, what goes before the last one
-    /// that is not above.
+    /// If scores differ, the range is not well defined. In a packed set it then is, as in Redis,
+    /// the run that starts at the first member that is not below, up to the next one that is above;
+    /// or, `backwards`, the run that ends at the last member that is not above, back to the
+    /// previous one that is below.
     pub fn between(
         &self,
         below: impl Fn(&[u8]) -> bool,
@@ -207,8 +209,8 @@ impl<'t> SortedSetRef<'t> {
         Ok(range.start..range.end.max(range.start))
     }
 
-    /// Shows members with their scores from number `rank` on, upwards or `backwards`, until `visit`
-    /// answers `false`.
+    /// Visits members with their scores from number `rank` on, upwards or `backwards`, until
+    /// `visit` returns `false`.
     pub fn visit(
         &self,
         rank: u64,
@@ -237,8 +239,9 @@ impl<'t> SortedSetRef<'t> {
         }
     }
 
-    /// Visits about `count` members from `cursor` on, all of them where it is packed, and answers
-    /// where to go on (0: the end). A member that stays throughout is never missed.
+    /// Visits about `count` members from `cursor` on, or all members of a packed set, and returns
+    /// the cursor to continue from (0: the end). A member that exists during the whole scan is
+    /// never missed.
     pub fn scan(
         &self,
         cursor: u64,

@@ -1,8 +1,8 @@
-//! Taking nearly all members out of a large sorted set.
+//! Removing nearly all members from a large sorted set.
 //!
-//! One by one, a removal costs as much as it takes, in one transaction under the shard's lock.
-//! Where few members stay, they go into a new set instead, and the old one is freed incrementally,
-//! as with DEL.
+//! Removing members one by one costs time in proportion to their number, in one transaction under
+//! the shard's lock. If few members stay, they are written to a new set instead, and the old one is
+//! freed incrementally, as with DEL.
 
 use heap::Shard;
 use structures::sorted_set::SortedSet;
@@ -10,13 +10,14 @@ use structures::{Damaged, Error};
 
 use crate::key::Hashing;
 
-/// Removals of fewer members are made one by one.
+/// Fewer members than this are removed one by one.
 const MANY: u64 = 256;
-/// This many members go for each one that is written again.
+/// The minimum number of removed members for each member that is written to the new set.
 const FOR_EACH: u64 = 8;
 
-/// Returns a set of what stays when `count` members from a rank on go; none where it is better to
-/// take them out, or where there is no space for it.
+/// Returns a new set of the members that stay when `count` members from a rank on are removed.
+/// Returns `None` if it is better to remove them one by one, or if there is no space for the new
+/// set.
 pub(super) fn rebuilt(
     shard: &mut Shard<'_>,
     (sorted_set, hashing): (SortedSet, Hashing),
@@ -56,7 +57,7 @@ fn write(
     Ok(few)
 }
 
-/// Shows this many members from a rank on.
+/// Calls `take` with this many members from a rank on.
 pub(super) fn show(
     shard: &Shard<'_>,
     sorted_set: SortedSet,

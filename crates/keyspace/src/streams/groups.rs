@@ -1,4 +1,5 @@
-//! Consumer groups of a stream: what was delivered to whom, and not acknowledged yet.
+//! Consumer groups of a stream: the entries that were delivered to each consumer and are not
+//! acknowledged yet.
 
 use std::ops::ControlFlow;
 
@@ -11,27 +12,27 @@ use crate::streams::{
     StreamConsumer, StreamEdit, StreamEntry, StreamGroup, StreamId, StreamPending, StreamRef,
 };
 
-/// What a consumer was given.
+/// The entries that were delivered to a consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupRead {
-    /// Whether the consumer was made for it.
+    /// Whether the consumer was created for this read.
     pub made_consumer: bool,
     /// The entries' IDs.
     pub ids: Vec<StreamId>,
 }
 
 impl StreamRef<'_> {
-    /// Returns the group of a name.
+    /// Returns the group with this name.
     pub fn group(&self, name: &[u8]) -> Result<Option<StreamGroup>, Error> {
         self.stream.group(self.shard, name).map_err(|_| self.damaged())
     }
 
-    /// Returns how many groups there are.
+    /// Returns the number of groups.
     pub fn group_count(&self) -> u64 {
         self.stream.group_count(self.shard)
     }
 
-    /// Returns all groups with their names, in the order of these.
+    /// Returns all groups with their names, ordered by name.
     pub fn groups(&self) -> Result<Vec<(Vec<u8>, StreamGroup)>, Error> {
         let mut all = Vec::new();
         let done = self.stream.groups(self.shard, |group| {
@@ -44,7 +45,7 @@ impl StreamRef<'_> {
         all.map_err(|_| self.damaged())
     }
 
-    /// Returns the consumer of a name.
+    /// Returns the consumer with this name.
     pub fn consumer(
         &self,
         group: &StreamGroup,
@@ -53,12 +54,12 @@ impl StreamRef<'_> {
         group.consumer(self.shard, name).map_err(|_| self.damaged())
     }
 
-    /// Returns how many consumers a group has.
+    /// Returns the number of consumers of a group.
     pub fn consumer_count(&self, group: &StreamGroup) -> u64 {
         group.consumer_count(self.shard)
     }
 
-    /// Returns all consumers of a group with their names, in the order of these.
+    /// Returns all consumers of a group with their names, ordered by name.
     pub fn consumers(&self, group: &StreamGroup) -> Result<Vec<(Vec<u8>, StreamConsumer)>, Error> {
         let mut all = Vec::new();
         let done = group.consumers(self.shard, |consumer| {
@@ -71,17 +72,17 @@ impl StreamRef<'_> {
         all.map_err(|_| self.damaged())
     }
 
-    /// Returns how many entries are pending of a group.
+    /// Returns the number of pending entries of a group.
     pub fn pending_count(&self, group: &StreamGroup) -> u64 {
         group.pending_count(self.shard)
     }
 
-    /// Returns how many entries are pending of a consumer.
+    /// Returns the number of pending entries of a consumer.
     pub fn pending_count_of(&self, consumer: &StreamConsumer) -> u64 {
         consumer.pending_count(self.shard)
     }
 
-    /// Returns what is pending of an ID.
+    /// Returns the pending entry with this ID.
     pub fn pending(
         &self,
         group: &StreamGroup,
@@ -101,7 +102,7 @@ impl StreamRef<'_> {
         Ok(first.zip(last))
     }
 
-    /// Shows what is pending from an ID on, of one consumer or of all, until `visit` answers
+    /// Visits the pending entries from an ID on, of one consumer or of all, until `visit` returns
     /// `false`.
     pub fn visit_pending(
         &self,
@@ -117,7 +118,7 @@ impl StreamRef<'_> {
         done.map_err(|_| self.damaged())
     }
 
-    /// Returns the name of the consumer that has a pending entry.
+    /// Returns the name of the consumer to which a pending entry belongs.
     pub fn owner_name(
         &self,
         group: &StreamGroup,
@@ -127,7 +128,7 @@ impl StreamRef<'_> {
         owner.and_then(|owner| owner.name(self.shard)).map_err(|_| self.damaged())
     }
 
-    /// Returns whether there is an entry of this ID.
+    /// Returns true if the stream has an entry with this ID.
     pub fn contains(&self, id: StreamId) -> Result<bool, Error> {
         let verify = self.shard.heap().is_durable();
         self.stream.contains(self.shard, id, verify).map_err(|_| self.damaged())
@@ -135,13 +136,14 @@ impl StreamRef<'_> {
 }
 
 impl StreamEdit<'_, '_> {
-    /// Returns a change of groups that was tried: an error as the caller knows it.
+    /// Converts the error of an attempted change of groups, and records that groups may have
+    /// changed.
     fn tried<T>(&mut self, done: Result<T, stream::Error>) -> Result<T, Error> {
         self.changed_metadata = true;
         done.map_err(|error| self.error(error))
     }
 
-    /// Makes a group; none if there is one of this name.
+    /// Creates a group. Returns `None` if there is one with this name.
     pub fn create_group(
         &mut self,
         name: &[u8],
@@ -155,7 +157,7 @@ impl StreamEdit<'_, '_> {
         self.tried(done).map(Some)
     }
 
-    /// Takes a group out; whether there was one.
+    /// Deletes a group. Returns true if it existed.
     pub fn drop_group(&mut self, name: &[u8]) -> Result<bool, Error> {
         self.shard.allow_reserve(true);
         let done = self.stream.drop_group(self.shard, self.queue, STREAM_OWNERS, name);
@@ -163,13 +165,14 @@ impl StreamEdit<'_, '_> {
         self.tried(done)
     }
 
-    /// Writes what was changed of a group's `last` and `read`.
+    /// Writes a group's changed `last` and `read`.
     pub fn save_group(&mut self, group: &mut StreamGroup) {
         group.save(self.shard);
         self.changed_metadata = true;
     }
 
-    /// Makes a consumer, last seen and last active then (unix ms), if there is none of this name.
+    /// Creates a consumer with these times (unix ms) at which it was last seen and last active.
+    /// Returns `None` if there is one with this name.
     pub fn create_consumer(
         &mut self,
         group: &StreamGroup,
@@ -184,8 +187,8 @@ impl StreamEdit<'_, '_> {
         self.tried(done).map(Some)
     }
 
-    /// Returns the consumer of a name, seen now (unix ms) and active if entries become pending of
-    /// it; it is made where there is none, and then the second answer is `true`.
+    /// Returns the consumer with this name, which is created if there is none, and whether it was
+    /// created. Records that it was seen now (unix ms), and, with `is_active`, that it was active.
     pub fn see_consumer(
         &mut self,
         group: &StreamGroup,
@@ -206,8 +209,8 @@ impl StreamEdit<'_, '_> {
         }
     }
 
-    /// Takes a consumer out with all that is pending of it; how many entries that were, if there
-    /// was such a consumer.
+    /// Deletes a consumer with its pending entries. Returns how many entries were pending, or
+    /// `None` if there is no such consumer.
     pub fn drop_consumer(
         &mut self,
         group: &StreamGroup,
@@ -220,9 +223,9 @@ impl StreamEdit<'_, '_> {
         self.tried(done).map(Some)
     }
 
-    /// Delivers up to `most` entries (0: all) after a group's last ID to a consumer, which is made
-    /// where there is none, and shows each. They are pending from now (unix ms) on, if `keeps` says
-    /// so.
+    /// Delivers up to `most` entries (0: all) after a group's last ID to a consumer, which is
+    /// created if there is none, and calls `show` with each. If `keeps`, the entries become
+    /// pending, delivered now (unix ms).
     pub fn read_group(
         &mut self,
         group: &mut StreamGroup,
@@ -250,8 +253,8 @@ impl StreamEdit<'_, '_> {
         Ok(GroupRead { made_consumer, ids })
     }
 
-    /// Says that an entry was delivered to a consumer, whoever had it before: when (unix ms), and
-    /// how often.
+    /// Records that an entry was delivered to a consumer: when (unix ms), and how many times. If
+    /// the entry is already pending, it moves to this consumer.
     pub fn deliver(
         &mut self,
         group: &StreamGroup,
@@ -266,7 +269,7 @@ impl StreamEdit<'_, '_> {
         self.tried(done)
     }
 
-    /// Takes a pending entry out; whether it was there.
+    /// Acknowledges a pending entry. Returns true if it was pending.
     pub fn acknowledge(&mut self, group: &StreamGroup, id: StreamId) -> Result<bool, Error> {
         let Some(pending) = self.read().pending(group, id)? else { return Ok(false) };
         self.shard.allow_reserve(true);

@@ -1,8 +1,8 @@
-//! Streams: entries in the order of their IDs.
+//! Streams: entries ordered by their IDs.
 //!
-//! A stream hangs from its entry's cell by one word (`structures::stream`); the value word says no
-//! more than that it is a stream. Unlike other collections it may be empty: its last ID is worth
-//! keeping.
+//! The cell of an entry holds the one word of a stream (`structures::stream`); the value word only
+//! records that the value is a stream. Unlike other collections a stream may be empty, because its
+//! last ID must be kept.
 
 mod groups;
 mod progress;
@@ -28,7 +28,7 @@ pub use structures::stream::{
     Id as StreamId, Limits as StreamLimits, Pending as StreamPending, Trim as StreamTrim,
 };
 
-/// A stream, read where it is.
+/// A stream that is read in place.
 #[derive(Clone, Copy)]
 pub struct StreamRef<'t> {
     pub(crate) shard: &'t Shard<'t>,
@@ -36,7 +36,7 @@ pub struct StreamRef<'t> {
     at: u64,
 }
 
-/// An entry, read where it is.
+/// An entry of a stream that is read in place.
 pub struct StreamEntry<'v>(stream::Entry<'v>);
 
 impl<'v> StreamEntry<'v> {
@@ -45,17 +45,17 @@ impl<'v> StreamEntry<'v> {
         self.0.id
     }
 
-    /// Returns how many fields it has.
+    /// Returns the number of its fields.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns true if it has none: never so.
+    /// Returns true if it has no fields, which is never so.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns its fields with their values, in the order in which they were given.
+    /// Returns its fields with their values, in the order in which they were added.
     pub fn pairs(&self) -> impl Iterator<Item = (Text<'v>, Text<'v>)> + use<'v> {
         texts(self.0.pairs())
     }
@@ -65,29 +65,29 @@ fn texts(pairs: Pairs<'_>) -> impl Iterator<Item = (Text<'_>, Text<'_>)> {
     pairs.map(|(field, value)| (Text::of(field), Text::of(value)))
 }
 
-/// A part of a stream, as a snapshot tells it: each in its turn rebuilds the stream.
+/// A part of a stream, as a snapshot yields it. Applying all parts in order rebuilds the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamPart {
-    /// An entry: fields before their values.
+    /// An entry: each field precedes its value.
     Entry(StreamId, Vec<Vec<u8>>),
-    /// What the stream says of itself, after all entries.
+    /// The stream's own data, after all entries.
     Head {
-        /// How many entries it has.
+        /// The number of its entries.
         len: u64,
-        /// The greatest ID that it ever had.
+        /// The last ID of the stream.
         last: StreamId,
-        /// How many entries were ever added.
+        /// The number of entries that were ever added.
         added: u64,
-        /// The greatest ID that was taken out.
+        /// The greatest ID that was ever deleted, other than by trimming.
         deleted: StreamId,
     },
-    /// A group of consumers, before what belongs to it.
+    /// A consumer group, before its consumers and pending entries.
     Group {
         /// Its name.
         name: Vec<u8>,
         /// The last ID that was delivered to it.
         last: StreamId,
-        /// How many entries it has read, where that is known.
+        /// How many entries it has read, if that is known.
         read: Option<u64>,
     },
     /// A consumer of a group.
@@ -96,14 +96,14 @@ pub enum StreamPart {
         group: Vec<u8>,
         /// Its name.
         name: Vec<u8>,
-        /// How many entries are pending of it.
+        /// The number of its pending entries.
         pending: u64,
         /// When it was last seen, in unix ms.
         seen: u64,
         /// When it was last active, in unix ms, if ever.
         active: Option<u64>,
     },
-    /// An entry that is pending of a consumer.
+    /// A pending entry of a consumer.
     Pending {
         /// The group's name.
         group: Vec<u8>,
@@ -113,13 +113,13 @@ pub enum StreamPart {
         id: StreamId,
         /// When it was last delivered, in unix ms.
         delivered: u64,
-        /// How often it was.
+        /// How many times it was delivered.
         count: u64,
     },
 }
 
 impl StreamPart {
-    /// Bytes that it tells of.
+    /// Returns the number of bytes in its fields, values and names.
     pub(crate) fn size(&self) -> usize {
         match self {
             StreamPart::Entry(_, words) => words.iter().map(Vec::len).sum(),
@@ -131,13 +131,14 @@ impl StreamPart {
     }
 }
 
-/// Consumers or pending entries that are told at a time.
+/// The maximum number of consumers or pending entries that are read at a time.
 pub const AT_ONCE: u64 = 64;
 
-/// Returns some parts of a stream, from a place on, one node or so; where to go on (0: the end).
+/// Returns some parts of a stream from a position on, such as those of one node, and the position
+/// to continue from (0: the end).
 pub(crate) fn parts<V: View>(view: &V, word: u64, place: u64) -> (Vec<StreamPart>, u64) {
     let mut parts = Vec::new();
-    // A damaged stream ends where the damage is: who verifies says so.
+    // A damaged stream ends where the damage is; only verification reports it.
     let next = Stream::open(view, word).and_then(|stream| {
         let done = add_parts(view, &stream, place, &mut parts)?;
         stream.position_after(view, place, done)
@@ -145,7 +146,7 @@ pub(crate) fn parts<V: View>(view: &V, word: u64, place: u64) -> (Vec<StreamPart
     (parts, next.unwrap_or(0))
 }
 
-/// Adds what is at a place; how many of its kind.
+/// Adds the parts at a position. Returns how many items of their kind were read.
 fn add_parts<V: View>(
     view: &V,
     stream: &Stream,
@@ -214,12 +215,12 @@ impl StreamRef<'_> {
         Error::Damaged(self.at)
     }
 
-    /// Returns what it says of itself.
+    /// Returns the stream's header.
     pub fn head(&self) -> StreamHead {
         self.stream.head
     }
 
-    /// Returns how many nodes its entries are in.
+    /// Returns the number of nodes that hold its entries.
     pub fn nodes(&self) -> u64 {
         self.stream.node_count(self.shard)
     }
@@ -229,7 +230,7 @@ impl StreamRef<'_> {
         self.stream.first_id(self.shard).map_err(|_| self.damaged())
     }
 
-    /// Shows entries of these IDs, in order or against it, until `visit` answers `false`.
+    /// Visits the entries with these IDs, in order or `reversed`, until `visit` returns `false`.
     pub fn visit(
         &self,
         ids: RangeInclusive<StreamId>,
@@ -255,15 +256,15 @@ pub struct StreamEdit<'e, 'k> {
     pub(crate) queue: Queue,
     verify: bool,
     pub(crate) stream: Stream,
-    /// Whether entries came or went.
+    /// Whether entries were added or removed.
     changed: bool,
-    /// Whether groups or what it says of itself changed.
+    /// Whether groups or the header changed.
     pub(crate) changed_metadata: bool,
     at: u64,
 }
 
 impl StreamEdit<'_, '_> {
-    /// Returns the stream as it is now, to be read.
+    /// Returns the present state of the stream, to read it.
     pub fn read(&self) -> StreamRef<'_> {
         StreamRef { shard: &*self.shard, stream: self.stream, at: self.at }
     }
@@ -275,12 +276,13 @@ impl StreamEdit<'_, '_> {
         }
     }
 
-    /// Returns what it says of itself.
+    /// Returns the stream's header.
     pub fn head(&self) -> StreamHead {
         self.stream.head
     }
 
-    /// Adds an entry, whose ID is greater than the last one's: fields before their values.
+    /// Adds an entry, whose ID must be greater than the last ID. In `words` each field precedes its
+    /// value.
     pub fn append(
         &mut self,
         id: StreamId,
@@ -294,7 +296,8 @@ impl StreamEdit<'_, '_> {
         done.map_err(|error| self.error(error))
     }
 
-    /// Takes entries out; how many there were. Many at once cost less than one by one.
+    /// Deletes entries, and returns how many of them existed. One call for many entries costs less
+    /// than a call for each.
     pub fn delete(&mut self, ids: &[StreamId]) -> Result<u64, Error> {
         let mut ids = ids.to_vec();
         ids.sort_unstable();
@@ -307,7 +310,7 @@ impl StreamEdit<'_, '_> {
         Ok(deleted)
     }
 
-    /// Takes old entries out; how many.
+    /// Deletes old entries, and returns how many.
     pub fn trim(&mut self, trim: StreamTrim) -> Result<u64, Error> {
         self.shard.allow_reserve(true);
         let queue = (self.queue, STREAM_OWNERS.nodes);
@@ -318,8 +321,8 @@ impl StreamEdit<'_, '_> {
         Ok(gone)
     }
 
-    /// Sets the last ID, and where they are given the number of entries ever added and the greatest
-    /// ID ever taken out.
+    /// Sets the last ID, and, if given, the number of entries ever added and the greatest deleted
+    /// ID.
     pub fn set_last(&mut self, last: StreamId, added: Option<u64>, deleted: Option<StreamId>) {
         let head = &mut self.stream.head;
         head.last = last;
@@ -344,7 +347,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Changes the stream of a key, which is made where there is none.
+    /// Changes the stream of a key. Creates the stream if there is none.
     pub fn edit_stream<T>(
         &mut self,
         db: Db,

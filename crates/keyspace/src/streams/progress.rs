@@ -1,10 +1,10 @@
-//! How many entries a group has read of all that were ever added, and how many are before it. Where
-//! entries were taken out by their names in between nobody knows.
+//! How many of the entries ever added a group has read, and how many it has still to read. The
+//! numbers are unknown if entries in between were deleted individually.
 
 use crate::Error;
 use crate::streams::{StreamGroup, StreamHead, StreamId, StreamRef};
 
-/// What is known of the numbers of a stream's entries.
+/// The data of a stream from which the numbers of its entries follow.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamProgress {
     head: StreamHead,
@@ -12,19 +12,19 @@ pub struct StreamProgress {
 }
 
 impl StreamProgress {
-    /// Returns the progress of a stream as it is now.
+    /// Returns the present data of a stream.
     pub fn of(stream: &StreamRef<'_>) -> Result<StreamProgress, Error> {
         let first = stream.first_id()?.unwrap_or(StreamId::MIN);
         Ok(StreamProgress { head: stream.head(), first })
     }
 
-    /// Returns true if an entry from an ID on was taken out by its name.
+    /// Returns true if an entry from this ID on was deleted individually.
     fn has_hole_from(&self, id: StreamId) -> bool {
         let deleted = self.head.deleted;
         self.head.len > 0 && deleted != StreamId::MIN && self.first <= deleted && id <= deleted
     }
 
-    /// Returns how many entries were added up to an ID, if that is certain.
+    /// Returns how many entries were added up to an ID, if that is known.
     fn number_of(&self, id: StreamId) -> Option<u64> {
         let StreamHead { len, added, last, deleted, .. } = self.head;
         if added == 0 {
@@ -40,7 +40,7 @@ impl StreamProgress {
         Some(added.wrapping_sub(len) + u64::from(id == self.first))
     }
 
-    /// Notes that a group has read an entry after its last one.
+    /// Records that a group has read an entry after its last one.
     pub(crate) fn read(&self, group: &mut StreamGroup, id: StreamId) {
         match group.read {
             Some(read) if !self.has_hole_from(id) => group.read = Some(read + 1),

@@ -1,12 +1,12 @@
 //! Reading a string through the heap's read cache: DRAM in front of a slower medium.
 //!
-//! What is cached is the bytes of a string that is in one block: its key's entry, or the one
-//! block of a blob. The index and the entry's words (value word, expiry time, key) are read from
-//! the pool every time, so that whether a key is there, expired or marked as damaged is never a
-//! matter of the cache. When its bytes are stale the heap knows: see there.
+//! The cache holds the bytes of strings that are in one block: the key's entry, or the one block of
+//! a blob. The index and the entry's words (value word, expiry time, key) are read from the pool
+//! every time, so the cache never decides whether a key exists, has expired, or is marked as
+//! damaged. The heap invalidates stale bytes: see its documentation.
 //!
-//! A string that is read through the cache is verified when it is copied, not when the copy is read
-//! again: DRAM is trusted here as it is everywhere.
+//! A string in an entry is verified when it is copied, not when the copy is read again: DRAM is
+//! trusted here, as it is everywhere. A blob is not verified here, as it is not by [`Txn::string`].
 
 use heap::{Shard, View};
 
@@ -15,13 +15,14 @@ use crate::layout::{Kind, body_at};
 use crate::prepared::LARGE;
 use crate::{Entry, Error, Str, Txn};
 
-/// Bytes from which a string is worth a copy. A shorter one is next to the words that a lookup
-/// reads anyway: in the same lines, or in the same 256 bytes that the known media read at a time.
+/// The length, in bytes, from which a string is worth a copy. A shorter string is next to the words
+/// that a lookup reads anyway: in the same cache lines, or in the same 256 bytes, which is what
+/// known media read at a time.
 const FROM: usize = 256;
 
 impl Txn<'_> {
-    /// Returns the string that the key holds, as [`Txn::string`], for a command that replies with
-    /// all of it: through the read cache, where there is one.
+    /// Like [`Txn::string`], for a command that replies with the whole string: reads through the
+    /// read cache, if there is one.
     #[inline]
     pub fn read_string<'t>(&'t mut self, entry: &Entry) -> Result<Str<'t>, Error> {
         if !self.shards[entry.shard].has_read_cache() {

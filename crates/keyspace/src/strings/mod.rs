@@ -1,8 +1,8 @@
 //! Writing strings.
 //!
-//! A short string is in its key's entry: overwriting makes a new entry and swings one slot of
-//! the index, while an integer over an integer changes one word. A long string is a blob: the entry
-//! stays and its cell changes.
+//! A short string is stored in its key's entry: an overwrite creates a new entry and swings one
+//! slot of the index, except that an integer over an integer changes one word. A long string is a
+//! blob: the entry stays, and its cell changes.
 
 mod cached;
 mod pinned;
@@ -22,11 +22,11 @@ use crate::value::checked_len;
 use crate::{Db, Error, Event, Expire, Key, Prepared, Str, Txn};
 
 impl<'k> Txn<'k> {
-    /// Sets a large string that was written before the key's shard was locked. It counts as a use
-    /// of the key.
+    /// Sets a large string that was written before the key's shard was locked. Counts as a use of
+    /// the key.
     ///
     /// # Panics
-    /// If it was prepared for a key of another shard.
+    /// If the string was prepared for a key of another shard.
     pub fn set_prepared(
         &mut self,
         db: Db,
@@ -46,7 +46,7 @@ impl<'k> Txn<'k> {
 }
 
 impl Txn<'_> {
-    /// Sets a string; one that reads as an integer is kept as one. It counts as a use of the key.
+    /// Sets a string. A string that spells an integer is stored as one. Counts as a use of the key.
     #[inline]
     pub fn set(
         &mut self,
@@ -67,8 +67,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// As [`Txn::set`], without an expiry time; returns false, and changes nothing, if the key is
-    /// there.
+    /// Like [`Txn::set`], without an expiry time. Returns false, and changes nothing, if the key
+    /// exists.
     pub fn set_new(&mut self, db: Db, key: &Key<'_>, value: &[u8]) -> Result<bool, Error> {
         let (place, old) = self.open(db, key)?;
         if old.is_some() {
@@ -82,7 +82,7 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Sets a string, kept as it is.
+    /// Sets a string, which is not converted to an integer.
     pub fn set_raw(
         &mut self,
         db: Db,
@@ -93,7 +93,8 @@ impl Txn<'_> {
         self.set_bytes(db, key, value, false, expire)
     }
 
-    /// Sets a string that a command put together, which OBJECT ENCODING calls "raw".
+    /// Like [`Txn::set_raw`], for a string that a command put together: OBJECT ENCODING calls it
+    /// "raw".
     pub fn set_built(
         &mut self,
         db: Db,
@@ -104,7 +105,7 @@ impl Txn<'_> {
         self.set_bytes(db, key, value, true, expire)
     }
 
-    /// Sets an integer, in place where the value is one already.
+    /// Sets an integer, in place if the old value is an integer too.
     pub fn set_int(
         &mut self,
         db: Db,
@@ -156,7 +157,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Appends (or sets) and returns the new length.
+    /// Appends to a string, or sets it if there is none. Returns the new length.
     pub fn append(&mut self, db: Db, key: &Key<'_>, bytes: &[u8]) -> Result<usize, Error> {
         let (place, old) = self.open_string(db, key)?;
         let len = match old {
@@ -202,8 +203,8 @@ impl Txn<'_> {
         Ok(len)
     }
 
-    /// Overwrites from `at`, with zeros in a gap, and returns the new length. Empty `bytes` change
-    /// nothing.
+    /// Overwrites a string from `at` on, fills a gap with zeros, and returns the new length. Empty
+    /// `bytes` change nothing.
     pub fn set_range(
         &mut self,
         db: Db,
@@ -232,7 +233,7 @@ impl Txn<'_> {
         Ok(len)
     }
 
-    /// Writes `bytes` at `at` into a copy of a short string (or of none).
+    /// Replaces a short string, or none, by a copy with `bytes` at `at`.
     fn rewrite(
         &mut self,
         place: KeyLocation,
@@ -248,7 +249,7 @@ impl Txn<'_> {
         if len <= VALUE_INLINE {
             copy.resize(len, 0);
             copy[at..at + bytes.len()].copy_from_slice(bytes);
-            // Who appended once will append again.
+            // A string that was appended to will probably be appended to again.
             let spare = if old.is_some() { len.min(VALUE_INLINE - len) } else { 0 };
             return self.put(
                 place,
@@ -313,7 +314,7 @@ impl Txn<'_> {
         }
     }
 
-    /// As [`Txn::open_sound`], for a change that needs a string.
+    /// Like [`Txn::open_sound`], for a change that needs a string.
     fn open_string(&mut self, db: Db, key: &Key<'_>) -> Result<(KeyLocation, Option<Old>), Error> {
         let (place, old) = self.open_sound(db, key)?;
         match old.map(|old| old.kind) {

@@ -1,7 +1,7 @@
-//! Large strings that are read after their shard was unlocked.
+//! Large strings that are read after their shard is unlocked.
 //!
-//! A reader pins the string: it notes under the lock where the bytes lie, and copies them
-//! afterwards; they do not change, and their blocks are not used again while the pin lives.
+//! A reader pins the string: under the lock it records where the bytes are, and it copies them
+//! afterwards. While the pin lives, the bytes do not change and their blocks are not reused.
 
 use std::sync::Arc;
 
@@ -25,18 +25,18 @@ enum Piece {
 }
 
 impl<'k> Txn<'k> {
-    /// Attaches a prepared string, for the command that is to set it.
+    /// Attaches a prepared string, for the command that will set it.
     pub fn attach(&mut self, prepared: Prepared<'k>) {
         self.attached = Some(Box::new(prepared));
     }
 
-    /// Takes the attached string, for [`Txn::set_prepared`].
+    /// Takes the attached string, to pass it to [`Txn::set_prepared`].
     #[inline]
     pub fn take_attached(&mut self) -> Option<Box<Prepared<'k>>> {
         self.attached.take()
     }
 
-    /// Notes where a string is, to be read after the transaction was dropped.
+    /// Pins a string, so that it can be read after the transaction is dropped.
     pub fn pin_string(&self, entry: &Entry) -> Result<Pinned, Error> {
         let value = self.string(entry)?;
         let shard = &self.shards[entry.shard];
@@ -63,7 +63,7 @@ impl Pinned {
         self.len == 0
     }
 
-    /// Appends all of it to `out`.
+    /// Appends the whole string to `out`.
     pub fn append_to(&self, out: &mut Vec<u8>) {
         out.reserve(self.len);
         for piece in &self.pieces {

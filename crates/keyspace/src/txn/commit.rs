@@ -1,4 +1,5 @@
-//! The end of a transaction: it becomes durable, and those who watch are told.
+//! The commit of a transaction: its changes become durable, and the clients that watch changed keys
+//! are notified.
 
 use std::sync::atomic::Ordering;
 
@@ -16,13 +17,13 @@ impl Txn<'_> {
         self.shards.iter().any(Shard::is_dirty)
     }
 
-    /// Returns the locked shards in which there is anything to commit.
+    /// Returns the locked shards that have anything to commit.
     pub fn dirty(&self) -> impl Iterator<Item = usize> {
         self.shards.iter().filter(|shard| shard.is_dirty()).map(Shard::id)
     }
 
-    /// Makes it durable and tells who watches. Locks are kept until the drop; what follows is a new
-    /// transaction on them.
+    /// Makes the changes durable and notifies watches. The locks are kept until the transaction is
+    /// dropped; changes after the commit form a new transaction under the same locks.
     #[inline]
     pub fn commit(&mut self) -> Result<(), CommitError> {
         match self.shards.as_mut_slice() {
@@ -74,7 +75,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Stages the word of the map of databases. All shards are locked.
+    /// Stages the word that holds the map of databases. All shards must be locked.
     pub(crate) fn set_map(&mut self, map: u64) {
         let first = &mut self.shards[0];
         let root = first.root(MAP_ROOT);

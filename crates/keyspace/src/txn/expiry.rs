@@ -1,7 +1,7 @@
 //! Expiry times of keys: an entry's expiry word, and the index of the keys that have one.
 //!
 //! An expired key is deleted when a writer opens it ([`Txn::expire`]), after a reader met it
-//! (`lazy`), or by the background (`crate::expiry`).
+//! (`lazy`), or by the active expiry in the background (`crate::expiry`).
 
 use heap::{Ptr, View};
 use structures::dict::Dict;
@@ -12,14 +12,14 @@ use crate::collection::{self, Layout};
 use crate::layout::{Counts, EXPIRY_AT, FIELDS, FieldCounts, Kind};
 use crate::{Db, Error, Event, Key, Txn, entry};
 
-/// What becomes of the expiry time when a value is written.
+/// What happens to the expiry time of a key when its value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expire {
-    /// None from now on.
+    /// The key loses it.
     Clear,
-    /// As it was.
+    /// It stays as it was.
     Keep,
-    /// At this unix time in milliseconds.
+    /// It becomes this unix time in milliseconds.
     At(u64),
 }
 
@@ -27,7 +27,7 @@ impl Expire {
     pub(crate) fn resolve(self, old: u64) -> u64 {
         match self {
             Expire::Clear => 0,
-            // No hash is left that could have fields with times.
+            // The new value is not a hash with field expiration.
             Expire::Keep => old & !FIELDS,
             Expire::At(at) => at,
         }
@@ -35,7 +35,7 @@ impl Expire {
 }
 
 impl Txn<'_> {
-    /// Sets (`Some(unix ms)`) or removes the expiry time; false if there is no such key.
+    /// Sets (`Some(unix ms)`) or removes the expiry time. Returns false if there is no such key.
     pub fn set_expiry(&mut self, db: Db, key: &Key<'_>, at: Option<u64>) -> Result<bool, Error> {
         let (place, Some(old)) = self.open(db, key)? else { return Ok(false) };
         self.move_expiry(place, key, old, at.unwrap_or(0) | old.expiry & FIELDS)?;
@@ -43,7 +43,8 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Changes the expiry word of an entry that stays, and its place in the index of expiry times.
+    /// Changes the expiry word of an entry in place, and adds the entry to the index of expiry
+    /// times or removes it from there as needed.
     pub(crate) fn move_expiry(
         &mut self,
         place: KeyLocation,
@@ -60,7 +61,7 @@ impl Txn<'_> {
         self.link_expiry(place, key.hash, before, (expiry != 0).then_some(old.at))
     }
 
-    /// Makes the index of expiry times lead to `after` where it led to `before`.
+    /// Replaces `before` by `after` in the index of expiry times; `None` stands for no entry.
     #[inline]
     pub(crate) fn link_expiry(
         &mut self,
@@ -99,8 +100,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Counts an entry whose expiry word changes (0: that is not there) among the hashes with
-    /// times.
+    /// Updates the counts of hashes with field expiration for an entry whose expiry word changes
+    /// (0: the entry is absent, or has no times).
     #[inline]
     pub(crate) fn count_fields_of(&mut self, place: KeyLocation, before: u64, after: u64) {
         if (before | after) & FIELDS != 0 {
@@ -109,7 +110,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Deletes a key whose time, or that of all its fields, has come.
+    /// Deletes a key that has expired, or of which all fields have.
     #[cold]
     pub(crate) fn expire(
         &mut self,
@@ -124,7 +125,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Returns true if an entry is a hash of which fields are to be deleted.
+    /// Returns true if an entry is a hash with expired fields.
     pub(crate) fn has_expired_fields(&self, place: KeyLocation, at: Ptr) -> bool {
         let shard = &self.shards[place.shard];
         if entry::expiry_word(shard, at) & FIELDS == 0 {
@@ -134,7 +135,7 @@ impl Txn<'_> {
         collection::has_expired_fields(shard, head, shard.word(entry::cell(shard, at)), self.now())
     }
 
-    /// Counts the fields of a hash that goes because their time has come.
+    /// Counts the fields of a hash as expired if the hash is deleted because all of them are.
     pub(crate) fn count_expired_fields(&self, place: KeyLocation, at: Ptr) {
         let shard = &self.shards[place.shard];
         if entry::expiry_word(shard, at) & FIELDS == 0 {

@@ -1,15 +1,15 @@
-//! Expired keys that readers meet, and deleting them when the reader is done.
+//! Deletion of the expired keys that a reader met, after the reader is done.
 //!
-//! A reader must not write: its reply would wait for the medium, and fail where nothing can be
-//! written. So it remembers what it met, and whoever ran it deletes that in a transaction of its
-//! own on the same locks.
+//! A reader must not write: its reply would wait for the medium, and the read would fail if the
+//! store takes no writes. So the transaction remembers the expired keys, and its owner deletes them
+//! afterwards in a transaction of their own, under the same locks.
 
 use crate::{Db, Key, Txn};
 
-/// This many are remembered; the others are left to the background.
+/// The maximum number of keys that a transaction remembers; active expiry deletes the others.
 const MOST: usize = 64;
 
-/// Keys that were found expired.
+/// The expired keys that readers met.
 pub(super) type LazilyExpired = Vec<(Db, Box<[u8]>)>;
 
 impl Txn<'_> {
@@ -28,9 +28,9 @@ impl Txn<'_> {
         self.lazily_expired.is_some()
     }
 
-    /// Deletes the expired keys that readers met, as far as there is space for that; it is for the
-    /// caller to commit. What was done before is committed, and everybody was notified of it.
-    /// Returns true if there is anything to commit.
+    /// Deletes the expired keys that readers met, as far as there is space for it. All earlier
+    /// changes must be committed, and their listed changes handled: the list is cleared. Returns
+    /// true if there is anything to commit; the caller commits.
     pub fn delete_lazily_expired(&mut self) -> bool {
         (self.changes, self.committed) = (None, false);
         for (db, bytes) in

@@ -1,15 +1,15 @@
-//! Values that are freed in the background, as `INFO` counts them.
+//! Counters of the values that are freed in the background, for `INFO`.
 //!
-//! A value of more than one block goes through the free queue of its shard. It counts as pending
-//! once its transaction is committed, and as freed when the queue of its shard is empty: the queue
-//! does not know which of its nodes belong to one value.
+//! A value of more than one block is freed through the free queue of its shard. It counts as
+//! pending once its transaction is committed, and as freed when the queue is empty: the queue does
+//! not know which of its nodes belong to the same value.
 
 use heap::{Ptr, View};
 
 use crate::layout::QUEUE_ROOT;
 use crate::{Error, Txn, entry};
 
-/// What a transaction gave to the free queues: shard, and how many values.
+/// The values that a transaction put into free queues: pairs of a shard and a number of values.
 #[derive(Default)]
 pub(super) struct Deferred(Vec<(usize, u64)>);
 
@@ -24,7 +24,7 @@ impl Deferred {
 }
 
 impl Txn<'_> {
-    /// Releases an entry with all that it owns.
+    /// Releases an entry and everything that it owns.
     pub(super) fn release_entry(&mut self, shard: usize, at: Ptr) -> Result<(), Error> {
         let queue = self.queue(shard);
         let store = &mut self.shards[shard];
@@ -37,12 +37,12 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Counts values whose blocks are in the free queue of a shard from the commit on.
+    /// Notes that the blocks of this many values go into the free queue of a shard with the commit.
     pub(crate) fn defer(&mut self, shard: usize, values: u64) {
         self.deferred.0.push((self.shards[shard].id(), values));
     }
 
-    /// Counts what was deferred, after the commit.
+    /// Counts the deferred values as pending, after the commit.
     #[cold]
     pub(super) fn count_deferred(&mut self) {
         for (shard, values) in self.deferred.0.drain(..) {

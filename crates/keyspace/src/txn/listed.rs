@@ -1,7 +1,9 @@
-//! What a transaction lists: the keys that it changed, and those that readers did not find.
+//! The changes that a transaction lists: the keys that it changed, and those that readers did not
+//! find.
 //!
-//! Keys that readers did not find are listed where somebody asks for them, though nothing changes
-//! by them. They are as many as what reads in a transaction says, and are listed up to a bound.
+//! Keys that readers did not find are listed on request ([`crate::Keyspace::list_events`]),
+//! although a miss changes nothing. A script can miss any number of keys, so the list of them is
+//! bounded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +14,7 @@ use crate::watch::After;
 use crate::{Change, Db, Event, Key, Watch};
 
 impl Txn<'_> {
-    /// Forgets the changes of a commit that has happened.
+    /// Clears the list of changes if they have been committed.
     #[inline]
     pub(crate) fn drop_committed(&mut self) {
         if self.committed {
@@ -21,7 +23,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Lists a change, where somebody wants to know.
+    /// Lists a change, if there is a consumer for it.
     #[inline]
     pub(crate) fn record_change(&mut self, shard: usize, db: Db, key: &[u8], event: Event) {
         self.drop_committed();
@@ -49,46 +51,49 @@ impl Txn<'_> {
         self.changes.get_or_insert_default()
     }
 
-    /// Returns how many changes are listed that no commit has made durable.
+    /// Returns the number of listed changes that are not committed yet.
     #[inline]
     pub fn pending_changes(&self) -> usize {
         self.changes.as_ref().filter(|_| !self.committed).map_or(0, |changes| changes.len())
     }
 
-    /// Keys changed by this transaction (after a commit: by the committed one): those that expired
-    /// or were evicted always; the others when tracked or when somebody watches.
+    /// Returns the keys that this transaction changed (after a commit: the committed changes).
+    /// Expired and evicted keys are always listed; the others if changes are tracked, or if the
+    /// shard has watches or listeners.
     pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
         self.changes_from(0)
     }
 
-    /// Returns those after the first `from`.
+    /// Like [`Txn::changes`], but skips the first `from`.
     pub fn changes_from(&self, from: usize) -> impl Iterator<Item = Change<'_>> {
         let changes = self.changes.iter();
         changes.flat_map(move |changes| changes.iter_from(from)).map(|(_, change)| change)
     }
 
-    /// Lists the key as written, though its value stayed as it was.
+    /// Lists the key as written, although its value did not change.
     pub fn record_written(&mut self, db: Db, key: &Key<'_>) {
         self.record_change(self.place(db, key).shard, db, key.bytes, Event::Written);
     }
 
-    /// Makes what was written since there were `from` pending changes something that no watch is
-    /// told of: a value that is kept in another form.
+    /// Marks the writes that were listed after the first `from` pending changes as
+    /// [`Event::MetadataOnly`], of which no watch is notified: for writes that leave the value the
+    /// same, apart from its form.
     pub fn mark_metadata_only(&mut self, from: usize) {
         if let Some(changes) = self.changes.as_mut().filter(|_| !self.committed) {
             changes.mark_metadata_only(from);
         }
     }
 
-    /// Sets `flag` when a later transaction changes the key; `None` if this flag does that already.
+    /// Registers a watch that sets `flag` when a later transaction changes the key. Returns `None`
+    /// if this flag already watches the key.
     pub fn watch(&mut self, db: Db, key: &Key<'_>, flag: &Arc<AtomicBool>) -> Option<Watch> {
         let place = self.place(db, key);
         let expired = self.after(place, key) == After::Expired;
         self.volatile(place.shard).watches.add(db, key.bytes, flag, expired)
     }
 
-    /// Returns true if the key expired since it is watched: EXEC fails then, though nobody deleted
-    /// the key yet.
+    /// Returns true if the key has expired since the watch began: EXEC fails then, even if the key
+    /// has not been deleted yet.
     pub fn has_expired(&self, watch: &Watch) -> bool {
         let key = self.key(&watch.key);
         let place = self.place(watch.db, &key);
@@ -111,12 +116,13 @@ impl Txn<'_> {
         self.changes_mut().record_missed(shard, db, key);
     }
 
-    /// Returns true if readers did not find more keys than are listed.
+    /// Returns true if some keys that readers did not find are not listed, because there were too
+    /// many.
     pub fn has_dropped_missed(&self) -> bool {
         self.changes.as_ref().is_some_and(|changes| changes.has_dropped_missed)
     }
 
-    /// Returns true if the changes that are listed are keys that readers did not find.
+    /// Returns true if all listed changes are keys that readers did not find.
     pub fn has_only_missed(&self) -> bool {
         self.shared.lists_missed() && self.changes().all(|change| change.event == Event::Missed)
     }

@@ -1,4 +1,4 @@
-//! Finding a key's entry, and what an entry says.
+//! Lookup of a key's entry, and the properties that an entry records.
 
 use heap::{Ptr, View};
 use structures::index::Slot;
@@ -9,7 +9,7 @@ use crate::types::{Encoding, Type};
 use crate::value::{self, Str};
 use crate::{Db, Error, Key, collection, entry};
 
-/// The key looked up last: commands look a key up, then write it.
+/// The slot of the key that was looked up last: commands look a key up, then write it.
 #[derive(Clone, Copy)]
 pub(super) struct Memo {
     place: KeyLocation,
@@ -18,7 +18,7 @@ pub(super) struct Memo {
 }
 
 impl Txn<'_> {
-    /// Returns the slot of a key, expired or not.
+    /// Returns the slot of a key, whether it has expired or not.
     #[inline]
     pub(crate) fn slot(&self, place: KeyLocation, key: &Key<'_>) -> Option<Slot> {
         let shard = &self.shards[place.shard];
@@ -36,7 +36,7 @@ impl Txn<'_> {
         self.memo = Some(Memo { place, hash: key.hash, slot });
     }
 
-    /// Forgets what was found; to be called by whatever changes an index.
+    /// Forgets the remembered slot. Every change of an index must call this.
     pub(crate) fn forget(&mut self) {
         self.memo = None;
     }
@@ -45,8 +45,8 @@ impl Txn<'_> {
         !entry::is_expired(&self.shards[place.shard], at, self.now)
     }
 
-    /// Finds a key for a command that reads: counts a hit or a miss, notes the access. Expired keys
-    /// are not found.
+    /// Finds a key for a command that reads: counts a hit or a miss, and records the access. Does
+    /// not find expired keys.
     #[inline]
     pub fn find(&mut self, db: Db, key: &Key<'_>) -> Option<Entry> {
         let place = self.place(db, key);
@@ -68,16 +68,16 @@ impl Txn<'_> {
         Some(place.entry(slot.entry(), key.hash))
     }
 
-    /// Finds a key without a trace: no access is recorded, nothing is counted, and an expired key
-    /// stays.
+    /// Finds a key without side effects: records no access, counts nothing, and does not remember
+    /// an expired key for deletion.
     pub fn peek(&self, db: Db, key: &Key<'_>) -> Option<Entry> {
         let place = self.place(db, key);
         let slot = self.slot(place, key).filter(|slot| self.live(place, slot.entry()))?;
         Some(place.entry(slot.entry(), key.hash))
     }
 
-    /// Finds a key as [`Txn::find`] does, for EXISTS, TTL, TYPE: counts a hit or a miss and
-    /// remembers an expired key to be deleted, but records no access.
+    /// Like [`Txn::find`], for EXISTS, TTL and TYPE: counts a hit or a miss and remembers an
+    /// expired key for deletion, but records no access.
     pub fn look(&mut self, db: Db, key: &Key<'_>) -> Option<Entry> {
         let touches = std::mem::replace(&mut self.touches, false);
         let found = self.find(db, key);
@@ -85,7 +85,7 @@ impl Txn<'_> {
         found
     }
 
-    /// Returns the slot of a key; an expired key is deleted.
+    /// Returns the slot of a key. Deletes an expired key, and does not find it.
     #[inline]
     pub(crate) fn slot_mut(
         &mut self,
@@ -109,7 +109,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Returns how the value is kept.
+    /// Returns the encoding of the value.
     pub fn encoding(&self, entry: &Entry) -> Encoding {
         value::encoding(&self.shards[entry.shard], entry.at)
     }
@@ -119,7 +119,8 @@ impl Txn<'_> {
         Some(entry::expiry(&self.shards[entry.shard], entry.at)).filter(|&at| at != 0)
     }
 
-    /// Returns the string that the key holds. A short one is verified; a blob is by the scrub.
+    /// Returns the string that the key holds. A string in the entry itself is verified here, a blob
+    /// by the scrub.
     pub fn string<'t>(&'t self, entry: &Entry) -> Result<Str<'t>, Error> {
         let shard = &self.shards[entry.shard];
         match entry::sound(shard, entry.at)? {
@@ -128,7 +129,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Bytes of the heap that key, value and index take.
+    /// Returns how many bytes of the heap the key, its value and its index slots take.
     pub fn memory(&self, entry: &Entry) -> u64 {
         let shard = &self.shards[entry.shard];
         let mut bytes = shard.capacity(entry.at) as u64 + collection::INDEX_COST;

@@ -1,18 +1,18 @@
-//! A transaction: the locked shards of one command, of a batch, or of one EXEC, with what it read
-//! and staged.
+//! A transaction: the locked shards of one command, of a batch, or of one EXEC, with the changes
+//! that it staged.
 //!
-//! All that happens in it happens at one time, `now`. Reading an expired key finds nothing and
-//! writes nothing, but is remembered, so that it can be deleted afterwards (`lazy`); a
-//! writer that meets one deletes it first. An operation that fails may have staged a part of its
-//! changes: whoever runs commands takes a savepoint before each and rolls back to it. Nothing is
-//! visible to others, or durable, before `commit`, and the locks stay until the transaction is
-//! dropped, so that a command log can be written in between.
+//! Everything in a transaction happens at one time, `now`. A reader of an expired key finds nothing
+//! and writes nothing, but the transaction remembers the key so that it can be deleted afterwards
+//! (`lazy`); a writer that meets an expired key deletes it first. An operation that fails may have
+//! staged a part of its changes: the caller takes a savepoint before each command and rolls back to
+//! it. Nothing is visible to others, or durable, before `commit`. The locks are held until the
+//! transaction is dropped, so that a command log can be written in between.
 //!
-//! Here is what the operations on all types need: the locked shards, the lookup of a key
-//! (`lookup`), the staging of its entry (`write`, `expiry`), what is listed (`listed`), and the end
-//! (`savepoint`, `commit`). It knows entries and what they own by form alone. The operations
-//! are grouped by type in `strings`, `lists`, `members`, `sorted_sets` and `streams`, those on
-//! values of any type in `keys`, `elements` and `databases`.
+//! This module has what the operations on all types need: the locked shards, the lookup of a key
+//! (`lookup`), the staging of its entry (`write`, `expiry`), the list of changes (`listed`),
+//! rollback (`savepoint`) and commit (`commit`). It knows only the format of entries and of what
+//! they own. The operations are grouped by type in `strings`, `lists`, `members`, `sorted_sets` and
+//! `streams`; operations on values of any type are in `keys`, `elements` and `databases`.
 
 mod commit;
 mod expiry;
@@ -49,10 +49,10 @@ use crate::shared::Shared;
 use crate::volatile::VolatileShard;
 use crate::{Db, Key, Prepared};
 
-/// Shards of a transaction; this many without the heap.
+/// The number of shards that a transaction holds without an allocation in DRAM.
 const SHARDS: usize = 4;
 
-/// A key that was found. Valid until the transaction changes anything.
+/// The entry of a key that was found. Valid until the transaction changes anything.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     pub(crate) shard: usize,
@@ -60,7 +60,7 @@ pub struct Entry {
     which: Which,
 }
 
-/// Where a key belongs: index of the shard in the transaction, and physical database.
+/// Where a key belongs: the position of its shard in the transaction, and the physical database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyLocation {
     pub(crate) shard: usize,
@@ -68,43 +68,44 @@ pub(crate) struct KeyLocation {
 }
 
 impl KeyLocation {
-    /// Returns which key it is for the table of accesses.
+    /// Returns how the access table identifies the key with this hash.
     #[inline]
     pub(crate) fn which(self, hash: u64) -> Which {
         Which::new(hash, self.db)
     }
 
-    /// Returns the key's entry at `at`, whose key has this hash.
+    /// Returns the entry at `at`, whose key has this hash.
     #[inline]
     pub(crate) fn entry(self, at: Ptr, hash: u64) -> Entry {
         Entry { shard: self.shard, at, which: self.which(hash) }
     }
 }
 
-/// The locked shards of one command or one EXEC. Dropped without `commit`, it changed nothing.
+/// The locked shards of one command, of a batch or of one EXEC. A transaction that is dropped
+/// without `commit` changes nothing.
 pub struct Txn<'k> {
     pub(crate) shared: &'k Shared,
     pub(crate) shards: SmallVec<[Shard<'k>; SHARDS]>,
     map: u64,
     now: u64,
-    /// Made when there is something to list: most transactions have nothing.
+    /// Allocated when there is something to list: most transactions list nothing.
     changes: Option<Box<Changes>>,
-    /// Whether `changes` are those of a commit that has happened.
+    /// Whether `changes` have been committed.
     committed: bool,
-    /// Whether a key was linked that is to be listed as new with what is written to it.
+    /// Whether the key that was linked last must be listed as new, when the write to it is listed.
     is_new: bool,
-    /// Whether the next key that is linked takes the place of one that was deleted for it.
+    /// Whether the next key that is linked replaces one that was just deleted.
     is_overwritten: bool,
     memo: Option<Memo>,
-    /// Expired keys that readers met.
+    /// Expired keys that readers met, to be deleted later.
     lazily_expired: Option<Box<LazilyExpired>>,
-    /// A string that was written before the shards were locked.
+    /// A large string that was written before the shards were locked.
     pub(crate) attached: Option<Box<Prepared<'k>>>,
-    /// Whether keys that are found count as used.
+    /// Whether finding a key counts as a use of it.
     touches: bool,
     /// Values that are freed in the background after the commit.
     deferred: Deferred,
-    /// Memory for the bytes of a packed collection that is being changed.
+    /// A buffer for the bytes of a packed collection that is being changed.
     pub(crate) spare: Vec<u8>,
 }
 
@@ -116,7 +117,7 @@ impl<'k> Txn<'k> {
         shards: SmallVec<[Shard<'k>; SHARDS]>,
         now: u64,
     ) -> Txn<'k> {
-        // The map changes under all locks only, so it is constant under any.
+        // The map changes only while all shards are locked, so it is constant while any shard is.
         let map = shared.map.load(Ordering::Acquire);
         Txn {
             shared,
@@ -136,26 +137,26 @@ impl<'k> Txn<'k> {
         }
     }
 
-    /// Makes it see the databases by this map, as they were at a cut. What is read of the past says
-    /// nothing of what is used now.
+    /// Makes the transaction see the databases through this map, as they were at the cut of a
+    /// snapshot. Reads of the past are not counted as uses of keys.
     pub(crate) fn read_past(&mut self, map: u64) {
         self.map = map;
         self.touches = false;
     }
 
-    /// Returns the time at which everything in it happens, in unix ms.
+    /// Returns the time at which everything in the transaction happens, in unix ms.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// Lets what follows happen at another time: while a log is replayed, at 0, so that nothing
+    /// Changes the time of the operations that follow. The replay of a log sets 0, so that nothing
     /// expires.
     pub fn set_now(&mut self, now: u64) {
         self.now = now;
         self.forget();
     }
 
-    /// Hashes a key, once for everything that is done with it.
+    /// Hashes a key, once for all its uses.
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
         self.shared.key(bytes)
     }
@@ -165,7 +166,7 @@ impl<'k> Txn<'k> {
         self.position(key.shard()).is_some()
     }
 
-    /// Returns the shards that are locked, in ascending order.
+    /// Returns the locked shards, in ascending order.
     pub fn locked(&self) -> impl Iterator<Item = usize> {
         self.shards.iter().map(Shard::id)
     }
@@ -175,8 +176,9 @@ impl<'k> Txn<'k> {
         self.shards.len() == self.shared.shards()
     }
 
-    /// Locks one more shard, unless somebody else has it: whoever waited with shards locked could
-    /// wait forever. Returns true if it is locked. No savepoint may be held over this.
+    /// Locks one more shard, unless another transaction holds it: to wait while holding shards
+    /// could deadlock. Returns true if the shard is locked now. Savepoints that were taken before
+    /// this call become invalid.
     pub fn try_extend(&mut self, shard: usize) -> bool {
         if self.position(shard).is_some() {
             return true;
@@ -207,8 +209,10 @@ impl<'k> Txn<'k> {
         }
     }
 
+    /// Like [`Txn::place_in`], for a logical database.
+    ///
     /// # Panics
-    /// As [`Txn::place_in`].
+    /// Like [`Txn::place_in`].
     #[inline]
     pub(crate) fn place(&self, db: Db, key: &Key<'_>) -> KeyLocation {
         self.place_in(self.physical(db), key)
@@ -217,7 +221,7 @@ impl<'k> Txn<'k> {
     /// Returns where a key of a physical database belongs.
     ///
     /// # Panics
-    /// If the shard of the key is not locked: whoever opened the transaction declared other keys.
+    /// If the shard of the key is not locked: the transaction was opened for other keys.
     #[inline]
     pub(crate) fn place_in(&self, db: u8, key: &Key<'_>) -> KeyLocation {
         let Some(shard) = self.position(key.shard()) else {
@@ -262,7 +266,7 @@ impl<'k> Txn<'k> {
         shard.set(root, counts.encode());
     }
 
-    /// Returns where the keys of a database are, of each locked shard.
+    /// Returns the location of a database's keys in each locked shard.
     pub(crate) fn places(&self, db: Db) -> impl Iterator<Item = KeyLocation> + use<> {
         let db = self.physical(db);
         (0..self.shards.len()).map(move |shard| KeyLocation { shard, db })

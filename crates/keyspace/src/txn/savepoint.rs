@@ -1,4 +1,4 @@
-//! Points to which a transaction can be rolled back.
+//! Savepoints: points to which a transaction can be rolled back.
 
 use smallvec::SmallVec;
 
@@ -7,7 +7,7 @@ use crate::Key;
 
 /// A point to which a transaction can be rolled back.
 pub struct Savepoint {
-    /// By position in the transaction.
+    /// The savepoints of the shards, with the position of each shard in the transaction.
     shards: SmallVec<[(usize, heap::Savepoint); 1]>,
     changes: usize,
     flushed: usize,
@@ -16,12 +16,12 @@ pub struct Savepoint {
 }
 
 impl Txn<'_> {
-    /// Returns a point to come back to.
+    /// Returns a point to which the transaction can be rolled back.
     pub fn savepoint(&mut self) -> Savepoint {
         self.savepoint_at(0..self.shards.len())
     }
 
-    /// Returns a point to come back to, for a command that changes nothing but these keys.
+    /// Like [`Txn::savepoint`], for a command that changes only these keys.
     pub fn savepoint_of(&mut self, keys: &[Key<'_>]) -> Savepoint {
         if let [key] = keys
             && let Some(at) = self.position(key.shard())
@@ -48,7 +48,7 @@ impl Txn<'_> {
         Savepoint { shards, changes, flushed, deferred: self.deferred.len(), map: self.map }
     }
 
-    /// Undoes everything since `savepoint`: a failed command.
+    /// Undoes everything since `savepoint`, such as a failed command.
     pub fn rollback_to(&mut self, savepoint: Savepoint) {
         for (at, to) in savepoint.shards {
             self.shards[at].rollback_to(to);

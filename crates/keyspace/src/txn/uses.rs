@@ -1,4 +1,4 @@
-//! What a transaction notes and tells of the uses of keys, in the shard's [`AccessTable`].
+//! Uses of keys, which a transaction records in the shard's [`AccessTable`] and reads from there.
 //!
 //! [`AccessTable`]: crate::eviction::access::AccessTable
 
@@ -6,7 +6,7 @@ use super::{Entry, KeyLocation};
 use crate::{Db, Key, Txn};
 
 impl Txn<'_> {
-    /// Returns the milliseconds since the key was last used.
+    /// Returns how many milliseconds ago the key was last used.
     pub fn idle_ms(&self, entry: &Entry) -> u64 {
         self.volatile(entry.shard).access.idle_ms(entry.which, self.now())
     }
@@ -17,13 +17,13 @@ impl Txn<'_> {
         self.volatile(entry.shard).access.frequency(entry.which, self.now(), lfu)
     }
 
-    /// Says whether keys that are found from now on count as used.
+    /// Sets whether finding a key counts as a use of it from now on.
     #[inline]
     pub fn set_touches(&mut self, touches: bool) {
         self.touches = touches;
     }
 
-    /// Notes a use, as TOUCH does.
+    /// Records a use of the key, as TOUCH does.
     pub fn touch(&mut self, entry: &Entry) {
         self.volatile(entry.shard).access.touch(entry.which, self.now(), self.shared.lfu());
     }
@@ -36,7 +36,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Makes a key say that it was last used this long ago; under an LFU policy nobody asks.
+    /// Sets how long ago a key was last used. Does nothing under an LFU policy, which does not use
+    /// it.
     pub fn set_idle(&mut self, db: Db, key: &Key<'_>, idle_ms: u64) {
         if self.shared.lfu().is_none() {
             let place = self.place(db, key);
@@ -44,8 +45,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Gives a key Redis's logarithmic counter of uses; under any other policy than LFU nobody
-    /// asks.
+    /// Sets Redis's logarithmic counter of uses of a key. Does nothing unless the policy is LFU,
+    /// since no other policy uses it.
     pub fn set_frequency(&mut self, db: Db, key: &Key<'_>, frequency: u8) {
         if let Some(lfu) = self.shared.lfu() {
             let (place, now) = (self.place(db, key), self.now());

@@ -1,6 +1,7 @@
-//! Writing entries: a key's entry is found, made, replaced and taken out here, whatever its type.
+//! Writing entries: finding, creating, replacing and removing a key's entry, whatever its type.
 //!
-//! Both indexes of a database (all keys; keys with an expiry time) and its counters follow.
+//! These operations keep both indexes of a database (all keys; keys with an expiry time) and its
+//! counters up to date.
 
 use heap::{Ptr, View};
 use structures::index::Slot;
@@ -22,7 +23,7 @@ pub(crate) struct Old {
     pub(crate) kind: Kind,
 }
 
-/// A key that is not there, until the transaction changes it.
+/// The location of a key that does not exist. Valid until the transaction creates the key.
 #[derive(Clone, Copy, Debug)]
 pub struct AbsentKey(KeyLocation);
 
@@ -33,13 +34,14 @@ impl AbsentKey {
 }
 
 impl Txn<'_> {
-    /// Says that a key is not there, for who is going to make it; `None` if it is.
+    /// Returns the location of a key that does not exist, for a caller that will create it; `None`
+    /// if the key exists. Deletes an expired key.
     pub fn absent(&mut self, db: Db, key: &Key<'_>) -> Result<Option<AbsentKey>, Error> {
         let (place, old) = self.open(db, key)?;
         Ok(old.is_none().then_some(AbsentKey(place)))
     }
 
-    /// As [`Txn::open`], for a change that needs the value as it is.
+    /// Like [`Txn::open`], for a change that depends on the old value: a damaged value is an error.
     pub(crate) fn open_sound(
         &mut self,
         db: Db,
@@ -52,7 +54,8 @@ impl Txn<'_> {
         Ok((place, old))
     }
 
-    /// Returns where a key belongs, and its entry; one that has expired is deleted.
+    /// Returns where a key belongs, and its entry. Deletes an expired key, and returns no entry for
+    /// it.
     #[inline]
     pub(crate) fn open(
         &mut self,
@@ -79,7 +82,7 @@ impl Txn<'_> {
         Old { slot, at, expiry: entry::expiry_word(shard, at), kind: entry::kind(shard, at) }
     }
 
-    /// Makes a new entry for the key, in place of the old one.
+    /// Creates a new entry for the key, which replaces the old one.
     #[inline]
     pub(crate) fn put(
         &mut self,
@@ -99,7 +102,7 @@ impl Txn<'_> {
         self.link(place, key, old, new, expiry)?;
         match old {
             None => {}
-            // It owns nothing.
+            // The entry owns no other blocks.
             Some(Old { at, kind: Kind::Inline { .. } | Kind::Int, .. })
                 if key.bytes.len() <= KEY_INLINE =>
             {
@@ -110,7 +113,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Makes both indexes lead to `new`, whose expiry word says `expiry`, where they led to `old`.
+    /// Links `new`, whose expiry word is `expiry`, into both indexes in place of `old`.
     #[inline]
     pub(crate) fn link(
         &mut self,
@@ -149,7 +152,8 @@ impl Txn<'_> {
         self.link_expiry(place, key.hash, before, (expiry != 0).then_some(new))
     }
 
-    /// Takes an entry out of both indexes; with `release`, gives it up with all that it owns.
+    /// Removes an entry from both indexes. With `release`, also releases it and everything that it
+    /// owns.
     pub(crate) fn unlink(
         &mut self,
         place: KeyLocation,
@@ -160,7 +164,7 @@ impl Txn<'_> {
         self.forget();
         self.volatile(place.shard).access.end(place.which(hash));
         let at = slot.entry();
-        // Space for deletes is kept, so that a full heap can be emptied.
+        // The heap keeps a reserve of space for deletes, so that a full heap can be emptied.
         self.shards[place.shard].allow_reserve(true);
         let done = self.unlink_staged(place, hash, slot, at, release);
         self.shards[place.shard].allow_reserve(false);
@@ -190,7 +194,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Deletes a key; returns false if there was none (or an expired one).
+    /// Deletes a key. Returns false if there was none, or only an expired one.
     pub fn delete(&mut self, db: Db, key: &Key<'_>) -> Result<bool, Error> {
         let place = self.place(db, key);
         let Some(slot) = self.slot_mut(place, db, key)? else { return Ok(false) };
@@ -199,20 +203,22 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Deletes a key that is made again next, with another value: it is not listed as new.
+    /// Deletes a key that the caller creates again next, with another value: it is then not listed
+    /// as new.
     pub fn delete_to_overwrite(&mut self, db: Db, key: &Key<'_>) -> Result<bool, Error> {
         let was_there = self.delete(db, key)?;
         self.is_overwritten = was_there;
         Ok(was_there)
     }
 
-    /// Returns the word that a collection hangs from.
+    /// Returns the cell of an entry: the word from which its collection is reached.
     pub(crate) fn cell_of(&self, place: KeyLocation, old: Old) -> u64 {
         let shard = &self.shards[place.shard];
         shard.word(entry::cell(shard, old.at))
     }
 
-    /// Makes an entry say what has become of its collection: words from, to.
+    /// Updates an entry after a change of its collection: the value word, and the cell if it
+    /// changed from `before` to `after`.
     pub(crate) fn change_collection(
         &mut self,
         place: KeyLocation,

@@ -1,14 +1,14 @@
-//! What each kind of write costs until its reply may leave: one fence, the lines of its new bytes,
-//! two for the record.
+//! The cost of each kind of write until its reply may be sent: one fence, the cache lines of its
+//! new bytes, and two lines for the log record.
 //!
-//! Counted over a file with the instructions of persistent memory, where retiring (amortised) is
-//! left out by taking the least of several runs.
+//! Counted on a file with the instructions of persistent memory. The minimum of several runs
+//! excludes the amortised cost of retiring log records.
 
 use crate::common::{self, NOW, db, emulated};
 use keyspace::{Expire, Keyspace, Txn};
 use pmem::Counters;
 
-/// The least that `work` costs in ten runs, each after `prepare`.
+/// Returns the minimum cost of `work` in ten runs, each after `prepare`.
 fn cost(
     ks: &Keyspace,
     keys: &[&str],
@@ -30,7 +30,7 @@ fn cost(
     (0..10).map(|_| run()).min_by_key(|c| (c.fences, c.lines + c.streamed / 64)).expect("ten runs")
 }
 
-/// Lines that `bytes` new bytes touch at most, wherever they begin.
+/// Returns the maximum number of cache lines that `bytes` new bytes touch, wherever they begin.
 fn lines(bytes: usize) -> u64 {
     (bytes + 7).div_ceil(64) as u64 + 1
 }

@@ -1,5 +1,4 @@
-//! Sets and hashes hold what they were given, in every form, through everything that is done with
-//! keys of any type.
+//! Sets and hashes of every form hold what was put into them, through all operations on keys.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ use keyspace::{CheckError, Content, Encoding, Error, Expire, Keyspace, Limits, T
 const LIMITS: Limits = Limits { entries: 16, value: 20 };
 const KEYS: [&str; 4] = ["a", "b", "{a}1", "{b}1"];
 
-/// Fields with values; those of a set are empty.
+/// Fields with values; the values of a set's members are empty.
 type Fields = BTreeMap<String, String>;
 
 #[derive(Clone, Debug, Default)]
@@ -40,7 +39,7 @@ fn encoding(ks: &Keyspace, key: &str) -> Encoding {
     txn.encoding(&txn.peek(db(0), &key).expect("a key"))
 }
 
-/// What a key holds, seen in every way of reading it.
+/// Returns what a key holds, after comparing all ways of reading it.
 fn read(ks: &Keyspace, number: usize, key: &str) -> Option<(Type, Fields)> {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
@@ -82,7 +81,7 @@ fn text(random: &mut fastrand::Rng) -> String {
     }
 }
 
-/// Does the same to a key of both, and compares what is said of it.
+/// Does the same to a key in the keyspace and in the model, and compares the results.
 fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
     let key = KEYS[random.usize(0..KEYS.len())];
     let other = KEYS[random.usize(0..KEYS.len())];
@@ -290,13 +289,13 @@ fn a_large_hash_goes_at_once_and_is_freed_in_bounded_steps() {
         assert_eq!(txn.delete(db(0), &key), Ok(true));
     });
     assert!(full - ks.heap().used() < 1024, "the entry and the header alone go at once");
-    // A home bucket is freed as a whole.
+    // A home bucket is freed as a whole, which may exceed the budget.
     let (steps, freed) = reclaim_in_steps(&ks, BUDGET, 32);
     assert!(freed > FIELDS && steps > FIELDS / (BUDGET + 32), "{freed} blocks in {steps} steps");
     assert!(ks.heap().used() < full / 20);
 }
 
-/// One whose count passed for 0 would lose its key with the next member that goes.
+/// A table whose count passed for 0 would lose its key with the next member that is removed.
 #[test]
 fn a_table_whose_number_of_members_cannot_be_read_is_not_changed() {
     for what in [Type::Hash, Type::Set] {
@@ -308,7 +307,7 @@ fn a_table_whose_number_of_members_cannot_be_read_is_not_changed() {
             put(&ks, "big", what, &[(field, "")]).expect("free memory");
         }
         let count = structures::self_checksummed::encode(4321).to_le_bytes();
-        // The log, which is before the blocks, may hold the word too.
+        // The log, which precedes the blocks, may contain this word too.
         let ks = flip(ks, &path, &count, 1);
         let removed = remove(&ks, "big", what, &["field 7"]);
         assert!(matches!(removed, Err(Error::Damaged(_))), "{removed:?}");

@@ -1,4 +1,4 @@
-//! When compaction begins again in a shard, and what it does about blocks that cannot move.
+//! When compaction starts again, and how it handles blocks that cannot move.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use heap::{CreateOptions, Heap};
 use keyspace::{Compacted, Compaction, Defragmentation, Expire, Keyspace};
 use pmem::{DomainRequest, MapOptions, Region};
 
-/// Sets a key to a value of this length; false where there is no space.
+/// Sets a key to a value of this length. Returns false if there is no space.
 fn set(ks: &Keyspace, key: &str, len: usize) -> bool {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
@@ -26,12 +26,13 @@ fn remove(ks: &Keyspace, key: &str) {
     });
 }
 
-/// Sets keys of a common prefix until there is no space; how many.
+/// Sets keys with a common prefix until there is no space. Returns how many.
 fn fill(ks: &Keyspace, prefix: &str, len: usize) -> usize {
     (0..).take_while(|n| common::goes_on() && set(ks, &format!("{prefix}{n}"), len)).count()
 }
 
-/// Takes steps until nothing is left to do; how many, and how many spans they freed.
+/// Runs steps until nothing is left to do. Returns the number of steps, and of the spans that they
+/// freed.
 fn steps(mut step: impl FnMut() -> Compacted) -> (usize, usize) {
     let (mut taken, mut freed) = (1, 0);
     loop {
@@ -72,7 +73,7 @@ fn spans_that_a_restart_left_unknown_are_emptied_when_they_are_found() {
     drop(ks);
     let ks = limited(&file);
     let at = Mutex::new(Compaction::default());
-    // Nobody has asked for a span yet: none of the old ones is known.
+    // No span was requested yet, so none of the old ones is known.
     steps(|| ks.compact_for(&at, 0, 1));
     let mut stored = 0;
     while common::goes_on()
@@ -89,8 +90,9 @@ fn spans_that_a_restart_left_unknown_are_emptied_when_they_are_found() {
     ks.check().expect("an intact keyspace");
 }
 
-/// A full store of one shard, in which three of four values of 200 bytes were deleted, and some
-/// values are in blocks of that size that need smaller ones, which nobody has. No span is free.
+/// Returns a full store of one shard, in which three of four values of 200 bytes were deleted, and
+/// in which some smaller values are in blocks of that size because there are no smaller blocks. No
+/// span is free. Also returns the keys that are left.
 fn nearly_full() -> (Keyspace, Vec<String>) {
     let small = |n: usize| format!("small:{n}");
     let ks = volatile(1, 1);
@@ -102,12 +104,12 @@ fn nearly_full() -> (Keyspace, Vec<String>) {
         remove(&ks, &format!("a:{n}"));
         assert!(set(&ks, &small(n), 8 * n), "in the block of the other");
     }
-    // No larger blocks are taken once there are free spans.
+    // Once there are free spans, no larger blocks are taken.
     remove(&ks, "large");
     ks.reclaim_until(|| false);
     ks.heap().share_free_spans();
     let more = fill(&ks, "b:", 200);
-    // Fewest in the span of the small ones, so that it is to be emptied before others.
+    // Leave the fewest values in the span of the small ones, so that it is emptied before others.
     let others = (SMALL.end..keys).map(|n| (n > 120 && n % 4 == 0, format!("a:{n}")));
     let others = others.chain((0..more).map(|n| (n % 4 == 0, format!("b:{n}"))));
     let (stay, go): (Vec<_>, Vec<_>) = others.partition(|(stays, _)| *stays);
@@ -115,7 +117,7 @@ fn nearly_full() -> (Keyspace, Vec<String>) {
     (ks, SMALL.map(small).chain(stay.into_iter().map(|(_, key)| key)).collect())
 }
 
-/// Checks that exactly these keys are left, and nothing is wrong.
+/// Checks that exactly these keys are left, and that the keyspace is intact.
 #[track_caller]
 fn check_left(ks: &Keyspace, left: &[String]) {
     ks.check().expect("an intact keyspace");
@@ -158,7 +160,7 @@ fn a_nearly_full_store_rests_until_enough_was_freed() {
     let at = Mutex::new(Compaction::default());
     steps(|| ks.compact_ahead(&at, 1));
     let used = ks.heap().used();
-    // Everywhere a little: no span is worth to be emptied for it.
+    // Free a little everywhere, so that no span is worth emptying.
     let mut names = (0..keys).map(|n| format!("k:{}", n * 61 % keys));
     assert!(!keys.is_multiple_of(61), "each once");
     let mut free = |bytes: u64| {
@@ -189,7 +191,7 @@ fn a_purge_frees_what_deletes_left_in_a_shard_that_was_locked_when_it_began() {
     remove(&ks, "large");
     ks.heap().ask_purge();
     let held = ks.begin_one(0, NOW);
-    // The first begins it; it goes on when the shard is unlocked.
+    // The first step begins the purge, which continues when the shard is unlocked.
     assert!(ks.give_back_step() && !ks.give_back_step() && ks.heap().is_purging());
     drop(held);
     while common::goes_on() && ks.give_back_step() {}

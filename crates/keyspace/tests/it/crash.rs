@@ -1,5 +1,5 @@
-//! Random transactions on a tiny pool, crashed at every fence and between: each is whole or absent
-//! afterwards, and what is reachable is what is allocated.
+//! Random transactions on a tiny pool, crashed at every fence and in between: afterwards each
+//! transaction is complete or absent, and exactly the reachable blocks are allocated.
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,23 @@ use sim::{Crash, Effort, Subject, explore};
 
 const SHARDS: usize = 2;
 const ZONES: usize = 1;
-/// Bytes of a string that is prepared.
+/// The length of a prepared string.
 const LARGE: usize = 40_000;
 
-/// Rings that wrap often, and little space: spans change hands, and some transactions are refused.
+/// The log rings wrap often, and there is little space: spans move between shards, and some
+/// transactions are refused.
 fn geometry() -> Geometry {
     Geometry { shards: SHARDS, ring_parts: 3, ring_part: 512, zone_spans: 20 }
 }
 
-/// What every key holds, and until when.
+/// The value and the expiry time of each key.
 type State = BTreeMap<(usize, &'static str), Value>;
 
 #[derive(Debug)]
 enum Plan {
-    /// One transaction; the last operation is rolled back where it says so.
+    /// One transaction; with `rolled_back`, its last operation is rolled back.
     Run { ops: Vec<Op>, rolled_back: bool },
-    /// A large string, prepared without the lock.
+    /// A large string that is prepared without the lock.
     Large { key: usize, byte: u8 },
     /// A step of active expiry in a shard.
     Expire(usize),
@@ -158,7 +159,7 @@ impl Subject for Subjected {
     }
 }
 
-/// The shards that these operations need.
+/// Returns the shards that these operations need.
 fn shards(ks: &Keyspace, ops: &[Op]) -> Vec<usize> {
     let shard = |key: usize| ks.key(KEYS[key].as_bytes()).shard();
     let of = |op: &Op| match op {

@@ -1,7 +1,7 @@
-//! A check finds each kind of damage and names it; a repair cuts it out and leaves everything else
-//! as it was.
+//! A check finds and reports each kind of damage; a repair removes it and leaves everything else as
+//! it was.
 //!
-//! Bits are flipped in the file of a closed pool, at places that the test looks for by content.
+//! Bits are flipped in the file of a closed pool, at places that the test finds by their contents.
 
 use crate::common::{NOW, check, db, emulated, get, set, set_until};
 use keyspace::{CheckError, DamagedKey, Expire, Keyspace, Refusal, Repaired};
@@ -17,8 +17,8 @@ struct Pool {
 }
 
 impl Pool {
-    /// One shard with short values, integers, a blob of one block, one of many, and some expiry
-    /// times; closed.
+    /// Creates a pool of one shard with short values, an integer, a blob of one block, a blob of
+    /// many blocks, and some expiry times, and closes it.
     fn new() -> Pool {
         let folder = tempfile::tempdir().expect("a folder");
         let pool = Pool { path: folder.path().join("pool"), _folder: folder };
@@ -40,7 +40,7 @@ impl Pool {
         emulated(&self.path, 1)
     }
 
-    /// Flips a bit of the byte `skip` after the only place where `text` is.
+    /// Flips a bit `skip` bytes after the start of the only occurrence of `text`.
     fn flip_at(&self, text: &str, skip: usize) {
         let mut bytes = fs::read(&self.path).expect("the pool");
         let found: Vec<usize> = memchr::memmem::find_iter(&bytes, text.as_bytes()).collect();
@@ -49,7 +49,7 @@ impl Pool {
         fs::write(&self.path, bytes).expect("the pool");
     }
 
-    /// Changes the word at a place.
+    /// Changes the word at an offset.
     fn change(&self, at: u64, change: impl FnOnce(u64) -> u64) {
         let mut bytes = fs::read(&self.path).expect("the pool");
         let word = &mut bytes[at as usize..][..8];
@@ -62,7 +62,7 @@ impl Pool {
         problems(&self.open())
     }
 
-    /// What the pool has after a repair: sound, and all keys but those cut.
+    /// Repairs the pool, checks that it is sound afterwards, and returns what the repair did.
     fn repaired(&self) -> Repaired {
         let ks = self.open();
         let found = problems(&ks);
@@ -100,7 +100,8 @@ fn text(key: &DamagedKey) -> String {
     String::from_utf8_lossy(key.key.as_deref().unwrap_or(b"(lost)")).into_owned()
 }
 
-/// That flipping a bit hurts this one key, says so, and that a repair cuts it out and nothing else.
+/// Checks that a flipped bit damages only this key, that the check reports it, and that a repair
+/// removes it and nothing else.
 #[track_caller]
 fn check_one_key(near: &str, skip: usize, key: Option<&str>, what: &str) {
     let pool = Pool::new();
@@ -210,16 +211,16 @@ fn the_blocks_of_a_key_that_was_cut_are_free_again() {
     check(&ks, "chunks", None);
 }
 
-/// After the headers, one shard's area and its log.
+/// The offset of the first zone: after the headers, the area of the one shard and its log.
 const ZONES: u64 = (12288u64 + 2048 + 8 * 32768).next_multiple_of(65536);
 
-/// The place of a key's slot: the only word of the pool that leads to its entry.
+/// Returns the offset of a key's slot: the only word of the zones that refers to its entry.
 fn slot_of(pool: &Pool, name: &str) -> u64 {
     let bytes = fs::read(&pool.path).expect("the pool");
     let at = memchr::memmem::find(&bytes, name.as_bytes()).expect("the key") as u64 - 24;
     let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8")));
     let leads = |word: &u64| word & 0xffff_ffff_ffff == at && word >> 48 != 0;
-    // Not the records of the log, which come before the first zone.
+    // Skip the log records, which precede the first zone.
     let found = words.enumerate().rfind(|(n, word)| *n as u64 * 8 > ZONES && leads(word));
     found.expect("a slot").0 as u64 * 8
 }
@@ -282,7 +283,7 @@ fn a_damaged_segment_is_rebuilt_from_its_entries() {
     }
 }
 
-/// The shard's root words and counters stand in its area, after the header.
+/// The area of the shard, after the header: it holds the shard's root words and counters.
 const AREA: u64 = 12288;
 const ROOTS: u64 = AREA + 1024;
 
@@ -312,7 +313,7 @@ fn a_block_that_nothing_leads_to_is_found_and_freed() {
     let pool = Pool::new();
     let bytes = fs::read(&pool.path).expect("the pool");
     let entry = memchr::memmem::find(&bytes, b"key:0the value").expect("the key") as u64;
-    // The first bitmap word of a span of entries that has a free block: not the first span.
+    // The first bitmap word with a free block, in the span of an entry or one of the next spans.
     let bitmaps = (0..20).map(|span| (entry & !65535) + span * 65536 + 64);
     let at = bitmaps.flat_map(|bitmap| (0..14).map(move |word| bitmap + 8 * word));
     let word = |at: u64| u64::from_le_bytes(bytes[at as usize..][..8].try_into().expect("8"));
@@ -360,7 +361,7 @@ fn what_nothing_else_reports_is_not_repaired() {
         let data = ZONES as usize;
         assert!(before[data..] == after[data..], "nothing behind the logs was touched");
     };
-    // The first span's word, its header, and a bit after its last block.
+    // The word of the first span, and its header.
     check(ZONES + 8, |_| 0xfff_ffff);
     check(ZONES + 65536, |word| word ^ 1 << 8);
 }

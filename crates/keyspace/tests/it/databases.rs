@@ -1,4 +1,4 @@
-//! Databases are counted, walked, emptied and swapped as wholes.
+//! Operations on whole databases: they are counted, walked, emptied and swapped.
 
 use std::collections::{HashMap, HashSet};
 
@@ -123,7 +123,7 @@ fn a_flushed_database_is_empty_at_once_and_its_memory_is_freed() {
         let key = txn.key(b"key:5");
         txn.delete(db(0), &key).expect("free memory");
     });
-    // The new key's index, of one segment, stays.
+    // The index of the new key, which has one segment, stays.
     assert!(ks.heap().used() - before <= 8192, "{} bytes", ks.heap().used() - before);
 }
 

@@ -1,4 +1,4 @@
-//! Defragmentation gives back the spans that deletes left nearly empty, and changes nothing else.
+//! Defragmentation frees the spans that deletes left nearly empty, and changes nothing else.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ fn contents(ks: &Keyspace) -> BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)> {
     all
 }
 
-/// Many keys of every kind of value, of which one in eight stays.
+/// Returns a keyspace in which about one in five of many keys, with every kind of string, is left.
 fn sparse() -> Keyspace {
     let ks = volatile(2, 256 << 20);
     fill_sparsely(&ks);
@@ -26,7 +26,7 @@ fn name(i: usize) -> String {
     if i.is_multiple_of(500) { "k".repeat(40_000 + i) } else { format!("key:{i}") }
 }
 
-/// Deletes a key, if it is there.
+/// Deletes a key, if it exists.
 fn remove(ks: &Keyspace, i: usize) {
     write(ks, &[&name(i)], |txn| {
         let name = name(i);
@@ -116,7 +116,7 @@ fn space_of_one_size_serves_another_afterwards() {
     assert!(with > 2 * without + 200, "{without} large values fit without, {with} with");
 }
 
-/// Makes all space that can be made; how many spans that were.
+/// Compacts until nothing is left to do. Returns how many spans this freed.
 fn compact(ks: &Keyspace) -> usize {
     let (mut at, mut freed) = (Compaction::default(), 0);
     loop {
@@ -148,7 +148,7 @@ fn compaction_keeps_everything_in_fewer_spans_also_after_a_restart() {
         let freed = compact(&ks);
         assert_eq!(contents(&ks), before);
         ks.check().expect("an intact keyspace");
-        // What the cursor of the free spans has not met counts as available.
+        // Spans that the cursor of the free spans has not reached count as available.
         let gained = (ks.heap().available().saturating_sub(taken)) >> 16;
         let least = if reopened { 2 } else { 100 };
         assert!(freed > least && (reopened || gained > least as u64), "{freed} spans, {gained}");

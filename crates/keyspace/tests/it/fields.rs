@@ -1,5 +1,5 @@
-//! Fields of hashes with times of their own: packed and as tables, through everything that is done
-//! with keys.
+//! Fields of hashes with expiry times of their own, packed and in tables, through all operations on
+//! keys.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use keyspace::{
 const LIMITS: Limits = Limits { entries: 16, value: 20 };
 const KEYS: [&str; 3] = ["a", "{a}1", "b"];
 
-/// Fields with values and times.
+/// Fields with values and expiry times.
 type Fields = BTreeMap<String, (String, Option<u64>)>;
-/// Hashes with the times of their keys.
+/// Hashes with the expiry times of their keys.
 type Model = BTreeMap<&'static str, (Fields, Option<u64>)>;
 
 fn put(ks: &Keyspace, now: u64, key: &str, pairs: &[(String, String)], time: FieldTime) -> usize {
@@ -25,7 +25,7 @@ fn put(ks: &Keyspace, now: u64, key: &str, pairs: &[(String, String)], time: Fie
     })
 }
 
-/// Does `change` with fields; the times that were shown.
+/// Applies `change` to fields. Returns the expiry times that were shown.
 fn change(
     ks: &Keyspace,
     now: u64,
@@ -45,7 +45,7 @@ fn change(
     })
 }
 
-/// What a key holds at a time, seen in every way of reading it.
+/// Returns what a key holds at a time, after comparing all ways of reading it.
 fn read(ks: &Keyspace, now: u64, key: &str) -> Option<Fields> {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), now);
@@ -71,7 +71,7 @@ fn read(ks: &Keyspace, now: u64, key: &str) -> Option<Fields> {
     Some(fields)
 }
 
-/// Lets what has expired go from the model.
+/// Removes what has expired from the model.
 fn expire(model: &mut Model, now: u64) {
     for (fields, _) in model.values_mut() {
         fields.retain(|_, (_, time)| time.is_none_or(|time| time > now));
@@ -159,7 +159,7 @@ fn compare(ks: &Keyspace, model: &Model, now: u64) {
     ks.check().expect("an intact keyspace");
 }
 
-/// Expires in the background until nothing is left to do.
+/// Runs active expiry until nothing is left to do. Returns how much it deleted.
 fn expire_all(ks: &Keyspace, now: u64) -> usize {
     let mut done = 0;
     for shard in 0..ks.shards() {
@@ -205,7 +205,8 @@ fn fields_go_when_their_time_comes_and_no_sooner() {
     }
 }
 
-/// A hash of this many fields, each but the first with the next time; `long` makes it a table.
+/// Creates a hash of this many fields, all of which but the first expire one after the other;
+/// `long` makes it a table.
 fn filled(ks: &Keyspace, key: &str, count: usize, long: bool) {
     let pad = if long { "long".repeat(300) } else { String::new() };
     put(ks, NOW, key, &[("field0".into(), format!("0{pad}"))], FieldTime::Clear);

@@ -1,9 +1,8 @@
-//! Bits flipped anywhere in a pool: opening, checking and repairing end, say something, and never
-//! make it worse.
+//! Bits are flipped anywhere in a pool: opening, checking and repairing it terminate, report
+//! damage, and never make it worse.
 //!
-//! After a repair the pool is sound, and every key has the value that it had, or was named as cut
-//! out, or its loss could not be noticed: a key's name, an integer and the words that the log
-//! changes have no checksum of the value's own.
+//! After a repair the pool is sound, and every key has the value that it had, or was reported as
+//! removed, or is hidden by a flipped expiry time: the words that the log changes have no checksum.
 
 use crate::common::{NOW, db, emulated, get, set, set_until, write};
 use fastrand::Rng;
@@ -29,7 +28,7 @@ fn value(i: usize) -> String {
     }
 }
 
-/// Some keys hold hashes: packed ones, and tables.
+/// Returns the fields of the keys that hold hashes or sorted sets, which are packed or tables.
 fn fields(i: usize) -> Option<Vec<(String, String)>> {
     let count = match i % 50 {
         2..7 => 5,
@@ -47,7 +46,7 @@ fn is_sorted(i: usize) -> bool {
     matches!(i % 50, 8 | 9)
 }
 
-/// Returns true if all but the first field of a hash have a time.
+/// Returns true if all but the first field of a hash have an expiry time.
 fn is_timed(i: usize) -> bool {
     matches!(i % 50, 11 | 12)
 }
@@ -95,7 +94,7 @@ fn is_stream(i: usize) -> bool {
     i % 50 == 10
 }
 
-/// Entries, each of which is pending of one of two consumers.
+/// Creates a stream whose entries are each pending for one of two consumers.
 fn put_stream(ks: &Keyspace, key: &str) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
@@ -140,7 +139,7 @@ fn holds_stream(ks: &Keyspace, now: u64, i: usize) -> bool {
     visited.is_ok() && (entries, pending) == (59, 59)
 }
 
-/// Returns true if a key holds what it was given.
+/// Returns true if a key holds the value that `make` gave it.
 fn holds(ks: &Keyspace, now: u64, i: usize) -> bool {
     if is_stream(i) {
         return holds_stream(ks, now, i);
@@ -212,7 +211,7 @@ fn problems(ks: &Keyspace) -> Vec<CheckError> {
     problems
 }
 
-/// What became of a pool with these bits flipped.
+/// Counts of the outcomes of all rounds.
 #[derive(Debug, Default)]
 struct Tally {
     refused_to_open: usize,
@@ -256,7 +255,7 @@ fn one(path: &Path, sound: &[u8], rng: &mut Rng, flips: usize, tally: &mut Tally
         let named = |cut: &keyspace::DamagedKey| {
             cut.key.is_none() || cut.key.as_deref() == Some(name(i).as_bytes())
         };
-        // An expiry time in the past hides a key; nothing guards that word.
+        // An expiry time in the past hides a key; that word has no checksum.
         let hidden = holds(&ks, 0, i);
         assert!(hidden || done.cut.iter().any(named), "{places:x?}: key {i}, {found:?}, {done:?}");
     }
@@ -275,8 +274,8 @@ fn run(rounds: usize, seed: u64) {
     assert!(tally.repaired > rounds / 4 && tally.cut > rounds / 4, "{tally:?}");
 }
 
-/// More of them, for minutes: `FLIP_ROUNDS=1500 FLIP_SEED=7 cargo test -p perdura-keyspace --test
-/// it flips::`.
+/// For a longer run, of minutes: `FLIP_ROUNDS=1500 FLIP_SEED=7 cargo test -p perdura-keyspace
+/// --test it flips::`.
 #[test]
 fn bits_flipped_anywhere_are_survived() {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();

@@ -1,5 +1,5 @@
 //! Function libraries in the heap: each change is one transaction with one fence, a crash leaves
-//! what was there before or after, and what goes over databases goes over them.
+//! the state before or after it, and everything that works on databases includes them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ fn code(byte: u8, len: usize) -> Vec<u8> {
     code
 }
 
-/// All libraries, each of which is whole.
+/// Returns all libraries, each of which must be sound.
 fn libraries(ks: &Keyspace) -> State {
     let mut state = State::new();
     ks.begin_all(NOW).for_each_library(|name, code| {
@@ -39,11 +39,11 @@ fn put(ks: &Keyspace, name: &str, code: &[u8]) {
 
 #[derive(Debug)]
 enum Plan {
-    /// Loads and replaces libraries: name, byte, length.
+    /// Creates or replaces libraries: number of the name, byte, length.
     Put(Vec<(usize, u8, usize)>),
     Delete(usize),
     Flush,
-    /// Empties all, and loads one.
+    /// Deletes all libraries, and creates one.
     Restore(usize, u8, usize),
     Reclaim(usize),
     Defragment(usize),
@@ -273,7 +273,7 @@ fn thousands_of_libraries_are_found_again_deleted_and_freed() {
     assert_eq!((checked.libraries, checked.blocks), (0, 0));
 }
 
-/// Flips a bit where the only library of this code is stored, and returns what a check finds.
+/// Flips a bit at the only occurrence of this code, and returns what a check finds.
 fn flipped(path: &std::path::Path, text: &[u8]) -> Vec<CheckError> {
     let mut bytes = fs::read(path).expect("the pool");
     let found: Vec<usize> = memchr::memmem::find_iter(&bytes, text).collect();
@@ -299,7 +299,7 @@ fn a_damaged_library_is_named_by_check_found_by_the_scrub_and_cut_out_by_repair(
         ks.heap().close().expect("a clean close");
         drop(ks);
         let problems = flipped(&path, b"the broken place");
-        // Of a long value that is damaged, the blocks are not accepted: nothing leads to them.
+        // The references of a damaged long value are not followed, so its blocks count as lost.
         let CheckError::Key(key) = &problems[0] else { panic!("{problems:?}") };
         let is_lost = |problem: &CheckError| matches!(problem, CheckError::Lost { .. });
         assert!(problems[1..].iter().all(is_lost), "{problems:?}");

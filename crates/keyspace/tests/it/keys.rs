@@ -1,9 +1,10 @@
-//! Keys can be deleted, renamed, moved, copied, and undone, within a shard and across shards.
+//! Keys are deleted, renamed, moved and copied, and changes are undone, within a shard and across
+//! shards.
 
 use crate::common::{NOW, check, db, get, set, set_until, volatile, write};
 use keyspace::{Expire, Keyspace};
 
-/// Keys of which some pairs share a shard and some do not.
+/// Keys of which some share a shard and some do not.
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "{a}x", "{a}y"];
 
 fn keyspace() -> Keyspace {

@@ -1,5 +1,5 @@
-//! Large strings are written before, and read after, their shard is locked; what was prepared in
-//! vain was never there.
+//! Large strings are written before their shard is locked, and read after it is unlocked. A
+//! prepared string that is not set takes no space.
 
 use crate::common::{self, NOW, check, db, emulated, set, volatile};
 use keyspace::{Error, Expire, Keyspace};
@@ -120,7 +120,7 @@ fn values_that_are_freed_in_the_background_are_counted_once_they_are() {
     delete("small", true);
     assert_eq!(counted(), (0, 0));
     delete("a", true);
-    // What is replaced counts too.
+    // A replaced value counts too.
     set(&ks, "b", "v");
     assert_eq!(counted(), (2, 0));
     while common::goes_on() && ks.reclaim_step(0, 100).expect("a commit").more {

@@ -1,5 +1,5 @@
-//! No limit on how a value is kept makes a sound value look damaged: random changes under random
-//! limits, of every type.
+//! No limit on the encoding of a value makes a sound value look damaged: random changes of values
+//! of every collection type under random limits.
 
 use crate::common::{NOW, db, emulated, write};
 use fastrand::Rng;
@@ -7,7 +7,7 @@ use keyspace::{
     CheckError, FieldTime, Keyspace, Limits, NodeLimits, Side, StreamId, StreamLimits, Type,
 };
 
-/// Every `list-max-listpack-size` from -5 to -1, and some that are numbers of elements.
+/// Draws any `list-max-listpack-size` from -5 to -1, or one of some positive numbers of elements.
 fn node_limits(rng: &mut Rng) -> NodeLimits {
     match rng.i32(-5..6) {
         size @ ..0 => NodeLimits::new(2048 << size.unsigned_abs(), usize::MAX),
@@ -26,7 +26,7 @@ fn stream_limits(rng: &mut Rng) -> StreamLimits {
     StreamLimits::new(bytes, [0, 1, 100, 32_767, 32_768, usize::MAX][rng.usize(..6)])
 }
 
-/// Short for the most part; periodically about as long as what is kept in one block, or in one
+/// Draws a value that is mostly short, and sometimes about as long as what fits in one block or one
 /// node.
 fn value(rng: &mut Rng) -> Vec<u8> {
     let len = match rng.u8(..40) {
@@ -38,8 +38,8 @@ fn value(rng: &mut Rng) -> Vec<u8> {
     vec![b'a' + rng.u8(..26); len]
 }
 
-/// A run of changes under one limit, so that nodes get as large as it lets them: pushes at one end,
-/// pops at the other.
+/// Changes the list many times under one limit, so that nodes get as large as the limit allows:
+/// pushes at one end, pops at the other.
 fn change_list(ks: &Keyspace, rng: &mut Rng, model: &mut u64) {
     let side = if rng.u8(..4) == 0 { Side::Head } else { Side::Tail };
     let (limits, len, keep) = (node_limits(rng), 1 + rng.usize(..3000), rng.u64(1..60));

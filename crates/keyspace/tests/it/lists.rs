@@ -1,4 +1,4 @@
-//! Lists hold what they were given, through everything that is done with keys of any type.
+//! Lists hold what was put into them, through all operations on keys.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -39,7 +39,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("text")
 }
 
-/// What a key holds, seen in every way of reading it.
+/// Returns what a key holds, after comparing all ways of reading it.
 fn read(ks: &Keyspace, number: usize, key: &str) -> Option<VecDeque<String>> {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
@@ -74,7 +74,7 @@ fn element(random: &mut fastrand::Rng) -> String {
     }
 }
 
-/// Does the same to a key of both, and compares what is said of it.
+/// Does the same to a key in the keyspace and in the model, and compares the results.
 fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
     let key = KEYS[random.usize(0..KEYS.len())];
     let other = KEYS[random.usize(0..KEYS.len())];
@@ -185,7 +185,7 @@ fn change(
     assert_eq!(done, Ok(if kind == 0 { 1 } else { held.len() as u64 }));
 }
 
-/// What a snapshot gives of database 0 and 1.
+/// Returns what a snapshot yields.
 fn snapshot(ks: &Keyspace) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
     let mut walk = ks.snapshot(|| ()).expect("a cut").0.walk();
     let (mut items, mut found) = (Vec::new(), BTreeMap::new());

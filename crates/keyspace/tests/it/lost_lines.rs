@@ -1,11 +1,12 @@
-//! Lines lost anywhere in what keys own: each key is intact afterwards, or named as damaged; it is
-//! never absent, never empty, and never holds what was not written to it.
+//! Cache lines are lost anywhere in the blocks of keys: afterwards each key is intact or reported
+//! as damaged. It is never absent, never empty, and never holds anything that was not written to
+//! it.
 //!
 //! A line is lost in one of two ways. *Signalled*: the access raises the signal that persistent
-//! memory raises, here by a file that is cut short under its mapping (a page at a time), and the
-//! keyspace finds out what it was. *Silently*: the line reads as zeros and nobody says so, as after
-//! a loss that was put right in place before a process ended; a scrub has to find it. Either may be
-//! followed by the end of the process, with or without the log being closed, and by another start.
+//! memory raises, here because the file is truncated under its mapping (a page at a time), and the
+//! keyspace finds out what the bytes belonged to. *Silently*: the line reads as zeros without a
+//! signal, as after a loss whose page was repaired before the process ended; a scrub must find it.
+//! In either case the process may end afterwards, with or without a clean close, and start again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, OpenOptions};
@@ -20,22 +21,22 @@ use keyspace::{
 
 const LINE: u64 = 64;
 const PAGE: u64 = 4096;
-/// Keys of each kind.
+/// The number of keys of each kind.
 const EACH: usize = 12;
 
-/// What a key turned out to be: its content, or that it is damaged.
+/// The result of reading a key: its content, or the text of its damage.
 type Read = Result<Option<Content>, String>;
 
 fn text(kind: &str, i: usize, len: usize) -> String {
     format!("{kind} {i} ").repeat(len / (kind.len() + 2) + 1)
 }
 
-/// Writes keys of every type, in every form that a value can have.
+/// Writes keys of every type and form.
 fn fill(ks: &Keyspace) {
     for i in 0..EACH {
         set(ks, &format!("short:{i}"), &text("short", i, i * 9));
         set(ks, &format!("integer:{i}"), &format!("{}", i * 7919));
-        // Far from its value word, the cell is in another line.
+        // The long name puts the cell into another line than the value word.
         set(ks, &format!("integer of a longer name{}:{i}", "-".repeat(60)), "12345");
         set(ks, &format!("block:{i}"), &text("block", i, 5000 * (1 + i)));
         set(ks, &format!("{}{i}", "long name ".repeat(4000)), &text("named", i, 100));
@@ -120,7 +121,7 @@ fn stream(ks: &Keyspace, key: &str, entries: u64) {
     });
 }
 
-/// Reads as a server does: what was read while bytes were lost is read again.
+/// Reads a key as a server does: retries a read during which bytes were lost.
 fn read(ks: &Keyspace, key: &[u8]) -> Read {
     loop {
         common::goes_on();
@@ -151,7 +152,7 @@ fn scrub(ks: &Keyspace) {
             match ks.scrub_step(shard, at) {
                 Ok((next, true)) => at = next,
                 Ok((_, false)) => break,
-                // The store was stopped: every key is refused.
+                // The store is stopped: every key is refused.
                 Err(_) => return,
             }
         }
@@ -159,12 +160,12 @@ fn scrub(ks: &Keyspace) {
     }
 }
 
-/// A sound pool, and what its keys hold.
+/// A sound pool, and the contents of its keys.
 struct Sound {
     bytes: Vec<u8>,
     content: BTreeMap<Vec<u8>, Content>,
-    /// The lines of blocks that hold something, by the size of their block: each kind of block has
-    /// a size of its own, nearly.
+    /// The lines of blocks that are not all zeros, by the size of their block: almost every kind of
+    /// block has a size of its own.
     lines: BTreeMap<usize, Vec<u64>>,
 }
 
@@ -199,13 +200,13 @@ impl Sound {
         Sound { bytes, content, lines }
     }
 
-    /// A line: each size of block is as likely as any other.
+    /// Draws a line, with the same probability for each size of block.
     fn choose(&self, rng: &mut Rng) -> (usize, u64) {
         let (size, lines) = self.lines.iter().nth(rng.usize(..self.lines.len())).expect("blocks");
         (*size, lines[rng.usize(..lines.len())])
     }
 
-    /// Compares all keys with what they held; how many are named as damaged.
+    /// Compares all keys with what they held. Returns how many are reported as damaged.
     fn check(&self, ks: &Keyspace, what: &str) -> usize {
         let mut named = 0;
         for (key, expected) in &self.content {
@@ -223,7 +224,7 @@ impl Sound {
         named
     }
 
-    /// Before any scrub: a long string is as long as it was, or refused.
+    /// Checks, before any scrub, that each long string has its old length or is refused.
     fn check_lengths(&self, ks: &Keyspace, what: &str) {
         for (key, expected) in &self.content {
             if let (Content::String(expected), Ok(Some(Content::String(found)))) =
@@ -235,7 +236,7 @@ impl Sound {
     }
 }
 
-/// How many rounds ended in which way, by the size of the block that was hit.
+/// The number of rounds, and of those with a damaged key, by the size of the block that was hit.
 type Tally = HashMap<usize, (usize, usize)>;
 
 fn silently(path: &Path, sound: &Sound, rng: &mut Rng, tally: &mut Tally) {
@@ -305,7 +306,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// More of them: `LINE_ROUNDS=1000 LINE_SEED=7 cargo test -p perdura-keyspace --test it
+/// For a longer run: `LINE_ROUNDS=1000 LINE_SEED=7 cargo test -p perdura-keyspace --test it
 /// lost_lines::`.
 #[test]
 fn a_key_whose_line_reads_as_zeros_is_intact_or_named() {
@@ -317,8 +318,8 @@ fn a_key_whose_page_the_medium_lost_is_intact_or_named() {
     search(number("LINE_ROUNDS", 30), number("LINE_SEED", 1), signalled);
 }
 
-/// Each line of each inner node of a stream's trees: what a scrub does not name leads to each
-/// entry still.
+/// Zeroes each line of each inner node of a stream's trees: if the scrub does not report the
+/// stream, all of its entries must still be found.
 #[test]
 fn a_zeroed_line_of_an_inner_node_of_a_streams_tree_is_found_by_the_scrub() {
     const ENTRIES: u64 = 1500;

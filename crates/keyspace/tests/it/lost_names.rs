@@ -1,10 +1,10 @@
-//! Keys whose names the medium lost are known to be lost, until a delete or a flush clears them.
+//! Keys whose names the medium lost stay known as lost, until a delete or a flush clears them.
 
 use crate::common::medium::{KEYS, PAGE, Pool, ZONES, name, read, scrub, value};
 use crate::common::{self, NOW, db, set, write};
 use keyspace::Defragmentation;
 
-/// Keys of which some were lost with their names; which.
+/// Returns a pool in which some keys were lost with their names, and the numbers of these keys.
 fn with_unidentified() -> (Pool, Vec<usize>) {
     let pool = Pool::new(KEYS);
     let page = pool.entry(&name(KEYS / 2)) & !(PAGE - 1);
@@ -34,7 +34,7 @@ fn lost_names_are_known_when_the_index_has_grown() {
     for &i in &lost {
         let name = name(i);
         pool.ks.remove_unidentified(db(0), &pool.ks.key(name.as_bytes())).expect("a commit");
-        // One was cut in two and kept its name.
+        // One entry was cut in two and kept its name.
         write(&pool.ks, &[&name], |txn| txn.delete(db(0), &txn.key(name.as_bytes())).is_ok());
         assert_eq!(read(&pool.ks, &name), Ok(None));
     }
@@ -42,9 +42,9 @@ fn lost_names_are_known_when_the_index_has_grown() {
     assert_eq!(pool.ks.count(db(0)).0, (5 * KEYS - lost.len()) as u64);
 }
 
-/// A page with slots of an index, as they lead to keys other than `lost`.
+/// Returns the page with the most slots of the index, found by the slots of keys other than `lost`.
 fn index_page(pool: &Pool, lost: &[usize]) -> u64 {
-    // The low bits of a slot are the entry's place.
+    // The low bits of a slot are the entry's offset.
     let bytes = pool.bytes();
     let entries: Vec<u64> =
         (0..KEYS).filter(|i| !lost.contains(i)).map(|i| pool.entry(&name(i))).collect();
@@ -79,12 +79,12 @@ fn names_that_are_lost_together_with_a_part_of_the_index_are_known() {
     pool.ks.resolve_losses();
     let news = pool.ks.damage_news().join("\n");
     assert!(news.contains("was rebuilt"), "{news}");
-    // Nothing leads to those whose slots were in the lost page.
+    // Nothing leads to the entries whose slots were in the lost page.
     let known = lost.iter().filter(|&&i| read(&pool.ks, &name(i)).is_err()).count();
     assert!(known > lost.len() / 2, "{known} of {}", lost.len());
     for i in (0..KEYS).filter(|i| !lost.contains(i)) {
         let whole = read(&pool.ks, &name(i));
-        // One may reach into the lost page.
+        // The entry before the page may reach into it.
         assert!(
             whole == Ok(Some(value(i))) || i + 1 == lost[0] && whole.is_err(),
             "{i}: {whole:?}"
@@ -136,7 +136,8 @@ fn lost_names_stay_known_to_the_defragmenter_and_go_with_their_database() {
     assert_eq!(read(&pool.ks, &name(lost[1])), Ok(None));
 }
 
-/// Keys, and the empty one, whose value a scrub has found to be damaged.
+/// Returns a pool with this many keys and the empty key, whose value a scrub has found to be
+/// damaged.
 fn with_damaged_empty_key(keys: usize) -> Pool {
     let pool = Pool::new(keys);
     set(&pool.ks, "", &"a value in a block of its own ".repeat(500));
@@ -157,7 +158,7 @@ fn the_empty_key_is_one_that_a_scrub_can_find_damaged() {
 #[test]
 fn an_index_rebuilt_does_not_lead_to_a_block_that_was_given_up() {
     let pool = with_damaged_empty_key(KEYS);
-    // The entry is remembered without a name, and deleted under it.
+    // The entry is remembered without a name, and then deleted under its name.
     let key = pool.ks.key(b"");
     pool.ks.remove_unidentified(db(0), &key).expect("a commit");
     write(&pool.ks, &[""], |txn| txn.delete(db(0), &key).expect("free memory"));

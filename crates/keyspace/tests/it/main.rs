@@ -1,5 +1,4 @@
-//! Tests of the keyspace through its public interface, in one program, so that they are linked
-//! once.
+//! Tests of the keyspace through its public interface, in one program, so that only one is linked.
 
 #![forbid(unsafe_code)]
 

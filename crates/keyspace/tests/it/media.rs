@@ -1,4 +1,4 @@
-//! The medium loses bytes under a keyspace in use.
+//! The medium loses bytes while a keyspace is in use.
 
 use crate::common::medium::{KEYS, PAGE, Pool, ZONES, name, read, scrub, value};
 use crate::common::{NOW, check, db, emulated, set, write};
@@ -28,7 +28,7 @@ fn lost_bytes_cost_the_keys_that_they_were_and_no_other() {
     let news = pool.ks.damage_news().join("\n");
     assert!(news.contains("bytes at pool offset"), "{news}");
     assert!(pool.ks.stopped().is_none());
-    // Whoever deletes or overwrites a lost key has a sound one.
+    // A delete or an overwrite of a lost key leaves a sound state.
     for (n, &i) in lost.iter().enumerate() {
         let name = name(i);
         let key = pool.ks.key(name.as_bytes());
@@ -51,7 +51,7 @@ fn lost_bytes_cost_the_keys_that_they_were_and_no_other() {
     let ks = emulated(&path, 1);
     let mut found = Vec::new();
     ks.inspect(0, &|_| {}, &mut |problem| found.push(problem));
-    // The space of entries whose slot was cut is lost until a repair.
+    // The space of entries whose slot was removed is lost until a repair.
     assert!(found.iter().all(|p| matches!(p, CheckError::Lost { .. })), "{found:?}");
     ks.repair(&found).expect("a repair");
     ks.check().expect("a keyspace without damage");
@@ -62,7 +62,7 @@ fn lost_bytes_cost_the_keys_that_they_were_and_no_other() {
 fn a_damaged_key_stays_one_after_a_restart_and_is_listed_by_a_check() {
     let pool = Pool::new(KEYS);
     let last = KEYS - 1;
-    // The name of this key is before the page that is lost, its value in it.
+    // Find a key whose name is before the lost page, and whose value reaches into it.
     let pages = (1..8)
         .map(|back| pool.last_page() - back * PAGE)
         .filter(|page| !page.is_multiple_of(65536));
@@ -115,7 +115,7 @@ fn a_lost_part_of_an_index_is_rebuilt_from_the_entries() {
     assert!(found.iter().all(|p| matches!(p, CheckError::Lost { .. })), "{found:?}");
 }
 
-/// Loses the page with the bitmap of the last span in use; a key whose entry is before it.
+/// Loses the page with the bitmap of the last span in use.
 fn lose_bitmap(pool: &Pool) {
     pool.lose_one(pool.last_page() & !65535);
     pool.ks.resolve_losses();
@@ -130,7 +130,8 @@ fn check_stopped(ks: &Keyspace) {
     assert!(txn.commit().is_err(), "no write is taken");
 }
 
-/// Each key has its value, or the damage is told; how many have it.
+/// Checks that each key has its value or is reported as damaged. Returns how many have their
+/// values.
 #[track_caller]
 fn check_named(ks: &Keyspace, keys: usize) -> usize {
     let answers = (0..keys).map(|i| (i, read(ks, &name(i))));
@@ -243,7 +244,7 @@ fn a_transaction_that_may_have_read_lost_bytes_does_not_commit() {
     assert!(read(&pool.ks, &last).is_err());
 }
 
-/// No span counts as free while a part of the span table may be lost.
+/// While a part of the span table may be lost, no span counts as free.
 #[test]
 fn nothing_is_reserved_of_what_a_loss_may_have_freed() {
     let pool = Pool::new(KEYS);
@@ -317,8 +318,8 @@ fn a_scrub_rebuilds_an_index_whose_slot_leads_astray() {
     assert!(pool.ks.damage_news().join("\n").contains("rebuilt"));
 }
 
-/// A name with the same known bits of the hash as one of `lost`, keys by their entries in the last
-/// page; and which. Loses that page.
+/// Loses the last page, which holds the entries of the keys `lost`, here by their offsets. Returns
+/// another name whose hash has the same known bits as that of one of these keys, and that key.
 fn twin(pool: &Pool, lost: &HashMap<u64, String>) -> (String, String) {
     pool.lose(pool.last_page());
     pool.ks.resolve_losses();
@@ -332,7 +333,7 @@ fn twin(pool: &Pool, lost: &HashMap<u64, String>) -> (String, String) {
     (name, lost)
 }
 
-/// Puts another key in the place of one that is in the last page.
+/// Replaces a key in the last page by another key in the same space.
 fn replace(pool: &Pool, old: &str, new: &str) {
     let last = pool.last_page();
     write(&pool.ks, &[old], |txn| {
@@ -350,7 +351,7 @@ fn of_two_lost_keys_with_the_same_known_bits_each_is_cleared_by_its_own_delete()
     let lost = (KEYS - 20..KEYS - 1).map(|i| (pool.entry(&name(i)), name(i))).collect();
     let (twin, lost) = twin(&pool, &lost);
 
-    // A keyspace where both are keys of the page that is lost.
+    // A keyspace in which both keys are in the page that is lost.
     let pool = Pool::new(KEYS);
     replace(&pool, &name(KEYS - 1), &twin);
     pool.lose(pool.last_page());

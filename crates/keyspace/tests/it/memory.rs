@@ -1,5 +1,5 @@
-//! What a key costs: 16 bytes of key and 32 of value take at most 100 bytes of heap, the index
-//! included.
+//! The memory of a key: 16 bytes of key and 32 of value take at most 100 bytes of heap, including
+//! the index.
 
 use crate::common::{NOW, check, db, volatile};
 use keyspace::Expire;

@@ -1,4 +1,5 @@
-//! Random operations, committed, rolled back or dropped, do to a keyspace what they do to a map.
+//! Random operations, which are committed, rolled back or dropped, have the same effect on a
+//! keyspace as on a map.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use keyspace::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// How the transaction with these operations ends, and what follows.
+/// A transaction with these operations, and how it ends; or another event.
 #[derive(Clone, Debug)]
 enum Step {
     Commit(Vec<Op>),
@@ -22,8 +23,8 @@ enum Step {
     Reclaim,
     Defragment,
     Evict(u64),
-    /// A snapshot is taken, read for this many steps after the first operations were committed, and
-    /// dropped; another one is taken, and read after the other operations.
+    /// A snapshot is taken, read for this many steps after the first operations are committed, and
+    /// dropped. Another one is taken, and read after the other operations are committed.
     Snapshots(usize, Vec<Op>, Vec<Op>),
 }
 
@@ -39,8 +40,8 @@ fn text() -> impl Strategy<Value = Text> {
     ]
 }
 
-/// Returns lengths at which a string is stored in another way, and one byte less or more: embedded,
-/// in its entry, filled without the lock, in one block, in two.
+/// Returns the lengths at which a string is stored in another way, and one byte less or more:
+/// "embstr", in its entry, filled without the lock, in one block, in two.
 fn bound() -> impl Strategy<Value = usize> {
     let bounds = [0usize, 1, 44, 256, 4 << 10, 32 << 10, (64 << 10) - 8, 64 << 10, 128 << 10];
     (prop::sample::select(bounds.to_vec()), 0..3usize)
@@ -79,7 +80,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Compares what a transaction sees, by walking and by looking up.
+/// Compares what a transaction sees, in a walk and in lookups, with the model.
 fn compare(txn: &mut Txn<'_>, model: &mut Model) {
     let mut visited = BTreeMap::new();
     for d in 0..DBS {
@@ -120,7 +121,7 @@ fn compare(txn: &mut Txn<'_>, model: &mut Model) {
     }
 }
 
-/// Evicts a key or two, which the model then has no more.
+/// Evicts a key or two, and removes them from the model.
 fn evict(ks: &Keyspace, seed: u64, model: &mut Model) {
     let before = ks.eviction();
     let maxmemory = (ks.heap().used() / 2).max(1);
@@ -133,7 +134,8 @@ fn evict(ks: &Keyspace, seed: u64, model: &mut Model) {
     ks.set_eviction(before, NOW);
 }
 
-/// What the snapshot gives is what there was at its cut, but for what had expired and may be gone.
+/// Checks that the snapshot yields what there was at its cut, apart from expired keys, which may
+/// have been deleted.
 fn check_snapshot(
     walk: &mut SnapshotWalk<Snapshot>,
     expected: &BTreeMap<(usize, &'static str), Value>,
@@ -151,7 +153,7 @@ fn check_snapshot(
     assert!(found.iter().filter(live).eq(expected.iter().filter(live)), "a snapshot");
 }
 
-/// Does the operations, and compares what there is then.
+/// Commits the operations, and compares the keyspace with the model.
 fn commit(ks: &Keyspace, ops: &[Op], model: &mut Model) {
     let mut txn = ks.begin_all(model.now);
     for op in ops {
@@ -241,7 +243,7 @@ proptest! {
         run(&volatile(3, 64 << 20), &steps);
     }
 
-    /// Where a shard keeps a few copies, and many are evicted.
+    /// Each shard keeps only a few copies, and many are evicted.
     #[test]
     fn so_does_one_with_a_small_read_cache(steps in vec(step(), 1..30)) {
         let ks = volatile(3, 64 << 20);

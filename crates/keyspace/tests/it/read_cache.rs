@@ -1,10 +1,10 @@
-//! What the read cache keeps, for how long, and what it counts.
+//! The read cache: its contents, their lifetime, and its statistics.
 
 use crate::common::{self, NOW, db, emulated, set, volatile, write};
 use heap::ReadCacheStats;
 use keyspace::{Defragmentation, Expire, Keyspace};
 
-/// What GET gives, through the cache.
+/// Reads a string through the cache, as GET does.
 fn get(ks: &Keyspace, key: &str) -> Option<Vec<u8>> {
     get_at(ks, NOW, 0, key)
 }
@@ -20,7 +20,7 @@ fn stats(ks: &Keyspace) -> ReadCacheStats {
     ks.heap().read_cache_stats()
 }
 
-/// Hits and misses that `work` makes.
+/// Returns the hits and misses that `work` causes.
 fn counted(ks: &Keyspace, work: impl FnOnce()) -> (u64, u64) {
     let before = stats(ks);
     work();
@@ -40,7 +40,7 @@ fn with_cache(bytes: u64) -> Keyspace {
     ks
 }
 
-/// After `change`, the first GET of the key reads the pool again and gives what is there.
+/// Checks that after `change` the first GET of the key misses the cache and returns the new value.
 fn check(change: impl FnOnce(&Keyspace), key: &str, expect: Option<&str>) {
     let ks = with_cache(1 << 20);
     set(&ks, "k", &value('a'));
@@ -70,7 +70,7 @@ fn each_change_of_a_value_ends_its_copy() {
     check(appended, "k", Some(&format!("{a}tail")));
     check(
         |ks| {
-            // The first makes space after the value, the second writes there.
+            // The first append makes space after the value, and the second writes there.
             appended(ks);
             drop(get(ks, "k"));
             appended(ks);
@@ -128,7 +128,7 @@ fn a_longer_value_in_a_block_of_its_own_ends_with_each_change_too() {
     };
     append("1");
     hit(&format!("{long}1"));
-    // In the space that the first append made.
+    // This uses the space that the first append made.
     append("2");
     hit(&format!("{long}12"));
     write(&ks, &["k"], |txn| {
@@ -142,7 +142,7 @@ fn a_longer_value_in_a_block_of_its_own_ends_with_each_change_too() {
         let (from, to) = (txn.key(b"k"), txn.key(b"new"));
         txn.rename((db(0), &from), (db(0), &to)).expect("free memory");
     });
-    // The block changed hands, not its bytes.
+    // The block has a new owner, but the same bytes.
     assert_eq!(counted(&ks, || drop(get(&ks, "new"))), (1, 0));
 }
 
@@ -269,7 +269,7 @@ fn what_is_too_long_or_too_short_is_read_past_it() {
         let twice = || (0..2).for_each(|_| assert_eq!(get(&ks, "k").map(|v| v.len()), Some(len)));
         assert_eq!(counted(&ks, twice), (1, 1), "{len}");
     }
-    // Of a small budget, a copy takes an eighth at most.
+    // A copy takes at most an eighth of a small budget.
     ks.heap().set_read_cache(16_000);
     assert_eq!(stats(&ks).longest, 2000 - 96);
     set(&ks, "k", &"v".repeat(1905));

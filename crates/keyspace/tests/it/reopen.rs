@@ -1,4 +1,4 @@
-//! What was committed is there when the pool is opened again, closed or not; nothing else is.
+//! A reopened pool holds what was committed, whether or not it was closed, and nothing else.
 
 use crate::common::{self, NOW, check, db, emulated, get, set, set_until, write};
 use keyspace::{Expire, Keyspace};

@@ -1,8 +1,7 @@
-//! What a salvage copies out of damaged pools: each key as it was, or not at all, and then it says
-//! so.
+//! A salvage copies each key of a damaged pool as it was, or reports that it is lost.
 //!
-//! Pools with values of every type in two databases are damaged in every region (a bit, a line, a
-//! page, the file's end), closed or as a killed process leaves them.
+//! Pools with values of every type in two databases, cleanly closed or as a killed process leaves
+//! them, are damaged in every region: a bit, a cache line, a page, or the end of the file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +20,7 @@ const KEYS: usize = 400;
 const SHARDS: usize = 2;
 const BOOT: [u8; 16] = [0; 16];
 
-/// Content and expiry time of each key, by database and name.
+/// The content and the expiry time of each key, by database and name.
 type Model = BTreeMap<(usize, Vec<u8>), (Content, Option<u64>)>;
 
 fn name(i: usize) -> String {
@@ -38,7 +37,7 @@ fn expiry(i: usize) -> Option<u64> {
 
 const SMALL: Limits = Limits { entries: 100, value: 64 };
 
-/// Values of every type and form.
+/// Writes key number `i`; the keys have values of every type and form.
 fn put(ks: &Keyspace, i: usize) {
     let (name, at) = (name(i), database(i));
     let text = |n: usize| format!("element {n} of {i}").into_bytes();
@@ -97,10 +96,10 @@ fn put_stream(edit: &mut keyspace::StreamEdit<'_, '_>) -> Result<(), keyspace::E
     Ok(())
 }
 
-/// The bytes of a pool; closed cleanly, or as a killed process leaves it.
+/// Returns the bytes of a pool, cleanly closed or as a killed process leaves it.
 fn make(path: &Path, closed: bool) -> Vec<u8> {
     let ks = emulated(path, SHARDS);
-    // What is freed again leaves older entries in blocks.
+    // Freed blocks keep the bytes of older entries.
     (0..KEYS).for_each(|i| set_until(&ks, &name(i), "an older value", Expire::Clear));
     for i in 0..KEYS {
         write(&ks, &[&name(i)], |txn| {
@@ -134,7 +133,7 @@ fn model(ks: &Keyspace) -> Model {
     names.into_iter().map(read).collect()
 }
 
-/// What came of a salvage.
+/// The outcome of a salvage.
 struct Outcome {
     copied: Salvaged,
     findings: Vec<SalvageFinding>,
@@ -166,7 +165,7 @@ fn salvage(path: &Path) -> Outcome {
 struct Pools {
     _folder: tempfile::TempDir,
     path: std::path::PathBuf,
-    /// As a killed process left it, and closed.
+    /// The pool as a killed process left it, and the closed pool.
     bytes: [Vec<u8>; 2],
     sound: Model,
 }
@@ -195,7 +194,7 @@ impl Pools {
         &self.path
     }
 
-    /// Every key is as it was, or not there and told of.
+    /// Checks that every key is as it was, or is absent and reported.
     #[track_caller]
     fn check(&self, what: &str, found: &Outcome) {
         let Outcome { copied, findings, notes, costs, model } = found;
@@ -217,7 +216,7 @@ impl Pools {
         assert_eq!(copied.keys as usize, model.len(), "{}", describe());
     }
 
-    /// All keys are there, and nothing is said to be lost.
+    /// Checks that all keys are there, and that nothing is reported as lost.
     #[track_caller]
     fn check_whole(&self, what: &str, found: &Outcome) {
         self.check(what, found);
@@ -226,7 +225,7 @@ impl Pools {
     }
 }
 
-/// Where the parts of these pools are.
+/// The offsets of the parts of these pools.
 mod at {
     pub(crate) const AREAS: usize = 12288;
     pub(crate) const RINGS: usize = 16384;
@@ -389,7 +388,7 @@ fn what_is_no_pool_is_refused() {
     });
 }
 
-/// A file that ends anywhere.
+/// The file ends at a random place.
 #[test]
 fn a_pool_that_was_cut_short_gives_what_is_before_the_cut() {
     let pools = Pools::new();
@@ -412,7 +411,7 @@ fn a_pool_that_was_cut_short_gives_what_is_before_the_cut() {
     assert!(some > 5 && most > KEYS / 4, "{some}, {most}");
 }
 
-/// A region, and a line or some in it.
+/// Draws a region of the pool, and an offset in it.
 fn anywhere(rng: &mut Rng, used: usize) -> (&'static str, usize) {
     let (what, from, to) = match rng.usize(..10) {
         0 => ("header", 0, 8192),
@@ -465,8 +464,8 @@ fn fuzz(rounds: usize, seed: u64) {
     assert!(whole > rounds / 8 && costly > rounds / 8 && refused > 0, "{whole} {costly} {refused}");
 }
 
-/// Returns true if one key differs in its expiry time or is another integer: nothing guards a bit
-/// of those.
+/// Returns true if exactly one key differs, and only in its expiry time or by being another
+/// integer: these words have no checksum.
 fn hits_unguarded(pools: &Pools, found: &Outcome) -> bool {
     let differ: Vec<_> =
         pools.sound.iter().filter(|(key, value)| found.model.get(*key) != Some(*value)).collect();
@@ -485,7 +484,7 @@ fn hits_unguarded(pools: &Pools, found: &Outcome) -> bool {
     }
 }
 
-/// More of them, for minutes: `SALVAGE_ROUNDS=5000 SALVAGE_SEED=7 cargo test -p perdura-keyspace
+/// For a longer run, of minutes: `SALVAGE_ROUNDS=5000 SALVAGE_SEED=7 cargo test -p perdura-keyspace
 /// --test it salvage::`.
 #[test]
 fn damage_anywhere_is_survived() {

@@ -1,4 +1,4 @@
-//! A snapshot holds what there was at its cut, whatever writers do while it is read.
+//! A snapshot holds the state at its cut, whatever writers do while it is read.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ fn read(walk: &mut SnapshotWalk<Snapshot>, mut between: impl FnMut()) -> State {
     state.into_iter().map(|(place, (value, expiry))| (place, (value.sorted(), expiry))).collect()
 }
 
-/// A change of some fields, of few or of many.
+/// Applies `change` to a few or many random fields.
 fn fields(
     txn: &mut Txn<'_>,
     random: &mut fastrand::Rng,
@@ -56,7 +56,7 @@ fn fields(
     change(txn, &pairs, Limits { entries: 100, value: 64 })
 }
 
-/// Does anything to any key.
+/// Applies a random change to a random key, or to whole databases.
 fn disturb(ks: &Keyspace, random: &mut fastrand::Rng) {
     let name = |random: &mut fastrand::Rng| format!("key{}", random.u32(0..400));
     let (from, to) = (name(random), name(random));
@@ -90,7 +90,7 @@ fn disturb(ks: &Keyspace, random: &mut fastrand::Rng) {
     };
     match done {
         Ok(()) => {}
-        // Nothing was staged for a key of another type.
+        // An operation on a key of another type stages nothing.
         Err(Error::WrongType) => {}
         Err(error) => panic!("{error}"),
     }

@@ -1,4 +1,4 @@
-//! Sorted sets hold what they were given, through everything that is done with keys of any type.
+//! Sorted sets hold what was put into them, through all operations on keys.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use keyspace::{Content, Encoding, Error, Expire, Keyspace, Limits, Type};
 const KEYS: [&str; 4] = ["a", "b", "{a}1", "{b}1"];
 const LIMITS: Limits = Limits { entries: 20, value: 30 };
 
-/// Members with scores, by member.
+/// Members with their scores, ordered by member.
 type Held = BTreeMap<String, f64>;
 type Model = BTreeMap<(usize, &'static str), Held>;
 
@@ -55,14 +55,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("text")
 }
 
-/// In the order of scores, then of members.
+/// Returns the members sorted by score, then by name.
 fn in_order(held: &Held) -> Vec<(String, f64)> {
     let mut all: Vec<(String, f64)> = held.iter().map(|(m, s)| (m.clone(), *s)).collect();
     all.sort_by(|a, b| a.1.partial_cmp(&b.1).expect("no NaN").then_with(|| a.0.cmp(&b.0)));
     all
 }
 
-/// What a key holds, seen in every way of reading it.
+/// Returns what a key holds, after comparing all ways of reading it.
 fn read(ks: &Keyspace, number: usize, key: &str) -> Option<Vec<(String, f64)>> {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
@@ -132,7 +132,7 @@ fn member(random: &mut fastrand::Rng) -> String {
     }
 }
 
-/// Does the same to a key of both, and compares what is said of it.
+/// Does the same to a key in the keyspace and in the model, and compares the results.
 fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
     let key = KEYS[random.usize(0..KEYS.len())];
     let other = KEYS[random.usize(0..KEYS.len())];
@@ -191,7 +191,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
     model.retain(|_, held| !held.is_empty());
 }
 
-/// What a snapshot gives of database 0 and 1.
+/// Returns what a snapshot yields.
 fn snapshot(ks: &Keyspace) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
     let mut walk = ks.snapshot(|| ()).expect("a cut").0.walk();
     let (mut items, mut found) = (Vec::new(), BTreeMap::new());
@@ -246,7 +246,7 @@ fn sorted_sets_are_those_of_a_model_in_a_pool() {
     lives(&emulated(&folder.path().join("pool"), 2), 9, 500);
 }
 
-/// This many members, whose names tell their key.
+/// Creates a sorted set of this many members, whose names include the key.
 fn fill(ks: &Keyspace, key: &str, count: usize) {
     let members: Vec<String> = (0..count).map(|n| format!("{n} of {key}")).collect();
     let members: Vec<(&str, f64)> =
@@ -298,7 +298,7 @@ fn taking_nearly_all_members_is_a_small_transaction() {
         let before = read(&ks, 0, "a").expect("a key");
         let used = ks.heap().used();
         let taken = take_range(&ks, "a", rank, 60_000 - kept);
-        // What is freed incrementally is still there.
+        // What is freed incrementally still takes its space.
         assert!(used.abs_diff(ks.heap().used()) < kept * 300 + 20_000, "{rank} {kept}");
         let end = (rank + 60_000 - kept) as usize;
         assert!(taken == before[rank as usize..end]);
@@ -310,8 +310,8 @@ fn taking_nearly_all_members_is_a_small_transaction() {
     }
 }
 
-/// Flips a bit in every node of a tree that is no leaf, in the file of a closed pool; how many
-/// there are.
+/// Flips a bit in every inner node of a tree, in the file of a closed pool. Returns how many there
+/// are.
 fn flip_trees(file: &std::path::Path) -> usize {
     let mut pool = fs::read(file).expect("the pool");
     let node = |height: u8| [height, b't', b'r', b'e', 0, 0, 0, 0];
@@ -349,7 +349,7 @@ fn a_damaged_tree_is_not_copied_in_part_and_no_source_is_given_up() {
     let mut txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.find(db(0), &key).expect("the key is still there");
     let sorted_set = txn.sorted_set(&entry).expect("a sorted set");
-    // Its members are all there by name; nothing that asks for an order gets an answer.
+    // All members are found by name, but everything that needs their order fails.
     assert_eq!(sorted_set.score(b"7 of harmed"), Ok(Some(1.75)));
     let mut shown = 0;
     let show = |_: &[u8], _| {

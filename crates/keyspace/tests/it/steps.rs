@@ -1,4 +1,5 @@
-//! Background steps: bounded, complete in the end, and in the order that the policies name.
+//! Background steps are bounded, complete their work in the end, and evict in the order that the
+//! policies define.
 
 use crate::common::{self, NOW, check, db, get, set, set_until, volatile};
 use keyspace::{Event, Eviction, Expire, Keyspace, Policy};
@@ -49,7 +50,7 @@ fn steps_of_expiry_estimate_the_mean_time_to_live() {
     let step = |now| (0..2).for_each(|shard| drop(ks.expire_step(shard, 2000, now)));
     step(NOW);
     assert!((59_900..60_000).contains(&mean()), "{}", mean());
-    // What the steps see counts for a fiftieth.
+    // Each step contributes a fiftieth.
     step(NOW + 20_000);
     assert!((59_400..59_700).contains(&mean()), "{}", mean());
     (0..300).for_each(|_| step(NOW + 20_000));
@@ -62,7 +63,7 @@ fn eviction(policy: Policy, maxmemory: u64) -> Eviction {
     Eviction { maxmemory, policy, samples: 10, ..Eviction::default() }
 }
 
-/// Evicts until nothing exceeds; the keys that went.
+/// Evicts until memory is below the limit. Returns the evicted keys.
 fn evict(ks: &Keyspace, now: u64) -> Vec<String> {
     let mut gone = Vec::new();
     let mut random = fastrand::Rng::with_seed(3);
@@ -80,8 +81,8 @@ fn evict(ks: &Keyspace, now: u64) -> Vec<String> {
 
 const KEYS: u64 = 2000;
 
-/// `key:0` is the least recently and least frequently used, and the first to expire; every second
-/// key expires.
+/// Returns a keyspace in which `key:0` is the least recently and least frequently used key and the
+/// first to expire, and in which every second key has an expiry time.
 fn aged(policy: Policy) -> Keyspace {
     let ks = volatile(2, 64 << 20);
     ks.set_eviction(eviction(policy, 0), NOW);
@@ -100,8 +101,8 @@ fn aged(policy: Policy) -> Keyspace {
     ks
 }
 
-/// Evicts a quarter by the policy, and says how far down the order by age those that went was on
-/// average, 0 to 1.
+/// Evicts about a quarter of the keys by the policy. Returns the mean position of the evicted keys
+/// in the order from the oldest (0) to the newest (1).
 fn check_policy(policy: Policy) -> f64 {
     let ks = aged(policy);
     let used = ks.heap().used();

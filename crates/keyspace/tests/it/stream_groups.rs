@@ -1,5 +1,5 @@
-//! Consumer groups go where their streams go: into copies, snapshots, other shards and spans;
-//! and with them to the free queue.
+//! Consumer groups follow their streams: into copies, snapshots, other shards and spans, and into
+//! the free queue.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,8 @@ use crate::common::maintenance::{
 use crate::common::{self, NOW, db, emulated, volatile, write};
 use keyspace::{Content, Error, Keyspace, StreamId, StreamLimits, StreamPart};
 
-/// Of two shards; the second and the last are in one.
+/// In a keyspace of two shards, the first and the third key are in one, the second and the last in
+/// the other.
 const KEYS: [&str; 4] = ["a", "b", "{a}1", "{b}1"];
 const GROUPS: [&str; 3] = ["group", "group 2", "another"];
 const CONSUMERS: [&str; 3] = ["alice", "alice in chains", "bob"];
@@ -28,7 +29,7 @@ fn add(ks: &Keyspace, key: &str, ms: u64) {
     .expect("free memory");
 }
 
-/// Delivers some IDs to a consumer of a group, both of which are made.
+/// Delivers some IDs to a consumer of a group, and creates both if needed.
 fn deliver(ks: &Keyspace, key: &str, group: &str, consumer: &str, ids: &[u64], now: u64) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());

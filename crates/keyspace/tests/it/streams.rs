@@ -1,4 +1,4 @@
-//! Streams hold what they were given, through everything that is done with keys of any type.
+//! Streams hold what was put into them, through all operations on keys.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ fn add(ks: &Keyspace, key: &str, ms: u64, value: &str) -> Result<(), Error> {
     })
 }
 
-/// What a key holds, seen in every way of reading it.
+/// Returns what a key holds, after comparing all ways of reading it.
 fn read(ks: &Keyspace, key: &str) -> Option<BTreeMap<StreamId, String>> {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
@@ -78,7 +78,7 @@ fn value(random: &mut fastrand::Rng) -> String {
     }
 }
 
-/// Does the same to a key of both, and compares what is said of it.
+/// Does the same to a key in the keyspace and in the model, and compares the results.
 fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut u64) {
     let key = KEYS[random.usize(0..KEYS.len())];
     let other = KEYS[random.usize(0..KEYS.len())];

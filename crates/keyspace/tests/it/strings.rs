@@ -1,4 +1,4 @@
-//! Strings of every size and spelling read back as written, in the encodings of Redis.
+//! Strings of every size, and integers, read back as written, in the encodings of Redis.
 
 use crate::common::{NOW, check, db, geometry, get, set, set_until, volatile, write, write_at};
 use keyspace::{Encoding, Error, Expire, Keyspace};

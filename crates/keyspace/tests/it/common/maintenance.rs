@@ -1,4 +1,4 @@
-//! The work of the background, run to its end, and what it and the check find of damage.
+//! Background work, run to its end, and the damage that it and the check find.
 
 use keyspace::{CheckError, Defragmentation, Keyspace, Scrub};
 use std::fs;
@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::{emulated, goes_on};
 
-/// A step of freeing, and one round each of defragmentation and scrubbing, of every shard. Nothing
-/// is damaged.
+/// Runs a step of freeing and one round each of defragmentation and scrubbing in every shard, and
+/// checks that nothing is damaged.
 pub(crate) fn maintain(ks: &Keyspace) {
     for shard in 0..ks.shards() {
         ks.reclaim_step(shard, 5).expect("a step");
@@ -21,7 +21,7 @@ pub(crate) fn maintain(ks: &Keyspace) {
     }
 }
 
-/// How much damage a round over a shard finds.
+/// Returns the number of damaged keys that a scrub of a shard finds.
 fn scrub_shard(ks: &Keyspace, shard: usize) -> u64 {
     let (mut at, mut more) = (Scrub::default(), true);
     while goes_on() && more {
@@ -30,15 +30,16 @@ fn scrub_shard(ks: &Keyspace, shard: usize) -> u64 {
     at.found
 }
 
-/// Frees all that was deleted.
+/// Frees everything that was deleted.
 pub(crate) fn reclaim_all(ks: &Keyspace) {
     while goes_on() && (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more)
     {
     }
 }
 
-/// Frees what was deleted in a keyspace of one shard, `budget` blocks at a time; no step frees more
-/// than `slack` beyond that. Returns the steps, and the blocks that they freed.
+/// Frees what was deleted in a keyspace of one shard, `budget` blocks at a time, and checks that no
+/// step exceeds the budget by more than `slack`. Returns the number of steps, and of the blocks
+/// that they freed.
 pub(crate) fn reclaim_in_steps(ks: &Keyspace, budget: usize, slack: usize) -> (usize, usize) {
     let (mut steps, mut freed, mut more) = (0, 0, true);
     while goes_on() && more {
@@ -50,8 +51,8 @@ pub(crate) fn reclaim_in_steps(ks: &Keyspace, budget: usize, slack: usize) -> (u
     (steps, freed)
 }
 
-/// Closes a pool of one shard, flips a bit `at` bytes into the last copy of these bytes, and opens
-/// it again.
+/// Closes a pool of one shard, flips a bit `at` bytes after the start of the last copy of these
+/// bytes, and reopens the pool.
 pub(crate) fn flip(ks: Keyspace, file: &Path, bytes: &[u8], at: usize) -> Keyspace {
     ks.heap().close().expect("a clean close");
     drop(ks);
@@ -62,8 +63,8 @@ pub(crate) fn flip(ks: Keyspace, file: &Path, bytes: &[u8], at: usize) -> Keyspa
     emulated(file, 1)
 }
 
-/// One key of a keyspace of one shard is damaged: the check and the scrub find it, and a repair
-/// removes it. Returns what else the check found.
+/// Checks that the check and the scrub find the one damaged key of a keyspace of one shard, and
+/// that a repair removes it. Returns the other problems that the check found.
 pub(crate) fn remove_the_damaged_key(ks: &Keyspace) -> Vec<CheckError> {
     let mut problems = Vec::new();
     ks.inspect(0, &|_| {}, &mut |problem| problems.push(problem));

@@ -1,5 +1,5 @@
-//! A pool whose medium loses bytes: its file is cut short under the mapping, which raises the same
-//! signal as a line that persistent memory cannot give.
+//! A pool whose medium loses bytes: the file is truncated under the mapping, which raises the same
+//! signal as a cache line that persistent memory cannot read.
 
 use super::{NOW, db, emulated, set};
 use keyspace::{Error, Keyspace, Scrub};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub(crate) const PAGE: u64 = 4096;
 pub(crate) const KEYS: usize = 4000;
 
-/// Of a pool with one shard, by the geometry of `common`.
+/// The offset of the first zone in a pool with one shard and the geometry of `common`.
 pub(crate) const ZONES: u64 = (12288u64 + 2048 + 8 * 32768).next_multiple_of(65536);
 
 pub(crate) struct Pool {
@@ -34,13 +34,13 @@ impl Pool {
         fs::read(&self.path).expect("the pool")
     }
 
-    /// The entry of a key, found by its bytes.
+    /// Returns the offset of the entry of a key, found by its bytes.
     pub(crate) fn entry(&self, key: &str) -> u64 {
         let text = format!("{key}the value");
         memchr::memmem::find(&self.bytes(), text.as_bytes()).expect("the key") as u64 - 24
     }
 
-    /// Loses all from this page on.
+    /// Loses everything from this page on.
     pub(crate) fn lose(&self, page: u64) {
         let last = self.last_page();
         let file = OpenOptions::new().write(true).open(&self.path).expect("the pool");
@@ -53,13 +53,13 @@ impl Pool {
         assert!(self.ks.has_unresolved_losses());
     }
 
-    /// Changes a bit after the keyspace's back.
+    /// Flips a bit in the file, behind the keyspace's back.
     pub(crate) fn flip(&self, at: u64) {
         let file = OpenOptions::new().write(true).open(&self.path).expect("the pool");
         file.write_all_at(&[self.bytes()[at as usize] ^ 1], at).expect("a write");
     }
 
-    /// Loses one page and leaves what is after it.
+    /// Loses one page, and keeps the pages after it.
     pub(crate) fn lose_one(&self, page: u64) {
         let bytes = self.bytes();
         let file = OpenOptions::new().write(true).open(&self.path).expect("the pool");
@@ -70,7 +70,7 @@ impl Pool {
         assert!(self.ks.has_unresolved_losses());
     }
 
-    /// The page after which everything was zeros anyway.
+    /// Returns the last page that is not all zeros.
     pub(crate) fn last_page(&self) -> u64 {
         let bytes = self.bytes();
         let last = bytes.iter().rposition(|byte| *byte != 0).expect("a pool") as u64;
@@ -86,7 +86,7 @@ pub(crate) fn value(i: usize) -> String {
     format!("the value of key {i}, which is a bit longer")
 }
 
-/// Reads as a server does: what was read while bytes were lost is read again.
+/// Reads a string as a server does: retries a read during which bytes were lost.
 pub(crate) fn read(ks: &Keyspace, key: &str) -> Result<Option<String>, String> {
     loop {
         super::goes_on();
@@ -115,7 +115,7 @@ pub(crate) fn read(ks: &Keyspace, key: &str) -> Result<Option<String>, String> {
     }
 }
 
-/// Scrubs the whole keyspace once: keys, and damaged ones.
+/// Scrubs the whole keyspace once. Returns the number of keys, and of damaged keys.
 pub(crate) fn scrub(ks: &Keyspace) -> (u64, u64) {
     let (mut keys, mut found) = (0, 0);
     for shard in 0..ks.shards() {

@@ -1,4 +1,4 @@
-//! Keyspaces for tests, and what tests say about them.
+//! Keyspaces for tests, and checks of their contents.
 #![allow(dead_code, reason = "each test uses its own part")]
 
 pub(crate) mod maintenance;
@@ -11,7 +11,7 @@ use heap::{CreateOptions, Geometry, Heap};
 use keyspace::{Db, Expire, Keyspace, Txn};
 use pmem::{DomainRequest, MapOptions, Region};
 
-/// The present of every test.
+/// The present time in every test.
 pub(crate) const NOW: u64 = 1_700_000_000_000;
 pub(crate) const SEED: [u8; 16] = *b"a seed for tests";
 
@@ -23,13 +23,13 @@ fn options(shards: usize) -> CreateOptions {
     CreateOptions { geometry: geometry(shards), hash_seed: SEED, ..CreateOptions::default() }
 }
 
-/// In DRAM, up to `limit` bytes.
+/// Returns a keyspace in DRAM of up to `limit` bytes.
 pub(crate) fn volatile(shards: usize, limit: u64) -> Keyspace {
     let heap = Heap::volatile(limit, &options(shards)).expect("a heap in memory");
     Keyspace::new(heap, NOW)
 }
 
-/// In a file, by the instructions of persistent memory.
+/// Returns a keyspace in a file, with the instructions of persistent memory.
 pub(crate) fn emulated(file: &Path, shards: usize) -> Keyspace {
     let map =
         MapOptions { domain: DomainRequest::Clwb, emulate: true, ..MapOptions::new(256 << 20) };
@@ -83,7 +83,7 @@ pub(crate) fn get(ks: &Keyspace, now: u64, number: usize, key: &str) -> Option<S
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What database 0 holds under `key` at `NOW`.
+/// Checks what database 0 holds under `key` at `NOW`.
 pub(crate) fn check(ks: &Keyspace, key: &str, expect: Option<&str>) {
     assert_eq!(get(ks, NOW, 0, key).as_deref(), expect, "{key}");
 }
@@ -92,8 +92,8 @@ thread_local! {
     static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Counts a step of a walk, and returns true. No test takes as many steps as this allows: a walk
-/// over a broken structure, or one that makes no progress, fails and does not hang.
+/// Counts a step of a loop, and returns true. Panics after more steps than any test needs, so that
+/// a walk over a broken structure, or one that makes no progress, fails instead of hanging.
 pub(crate) fn goes_on() -> bool {
     const MOST: u64 = 2_000_000;
     let steps = STEPS.get() + 1;

@@ -1,4 +1,4 @@
-//! Operations on a few keys, done to a keyspace and to a map.
+//! Operations on a few keys, which tests apply to a keyspace and to a map.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use keyspace::{Error, Expire, Txn};
 
 use super::db;
 
-/// The last two are as long as what is compared by words, and longer.
+/// The last two are as long as the longest key that is compared by words, and longer.
 pub(crate) const KEYS: [&str; 10] = [
     "a",
     "b",
@@ -67,7 +67,7 @@ impl Text {
 
 pub(crate) type Value = (Vec<u8>, u64);
 
-/// Value and expiry time of each key that is not expired.
+/// The value and the expiry time of each key; [`Model::live`] removes expired keys.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     pub(crate) keys: BTreeMap<(usize, &'static str), Value>,
@@ -141,7 +141,7 @@ impl Model {
     }
 }
 
-/// Does an operation; what it answers is not looked at.
+/// Applies an operation, and ignores what it returns unless it fails.
 pub(crate) fn apply(txn: &mut Txn<'_>, op: &Op) -> Result<(), Error> {
     let key = |k: &usize| txn.key(KEYS[*k].as_bytes());
     match op {
