@@ -108,7 +108,7 @@ pub(crate) fn place(id: &str, path: &Path) -> Place {
     let mut mounts: Vec<Mount> = mounts.lines().filter_map(mount).collect();
     // Of two mounts on the same point the later one hides the earlier.
     mounts.retain(|mount| real.starts_with(&mount.point));
-    let mount = mounts.iter().rev().max_by_key(|mount| mount.point.as_os_str().len());
+    let mount = mounts.iter().max_by_key(|mount| mount.point.as_os_str().len());
     let Some(mount) = mount else {
         return Place { id: id.into(), path: path.display().to_string(), ..Place::default() };
     };

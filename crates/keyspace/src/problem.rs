@@ -131,7 +131,7 @@ pub enum CheckError {
         "shard {shard}, {}: the entry at offset {at:#x} {}",
         DatabaseName(*db),
         if *listed { "has no expiry time and is in the index of those that do" }
-        else { "has an expiry time and does not stand in the index of those" }
+        else { "has an expiry time and is missing from the index of those that do" }
     )]
     Expiry {
         /// The shard.
