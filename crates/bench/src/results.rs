@@ -37,9 +37,9 @@ pub struct Results {
     pub runs: Vec<Run>,
     /// One entry for each restart after kill -9.
     pub recovery: Vec<Recovery>,
-    /// What the media can do by themselves: one entry for each medium.
+    /// The device studies: one entry for each medium.
     pub device: Vec<DeviceStudy>,
-    /// What was requested, or belongs to a full comparison, and is missing.
+    /// Missing parts, which were requested or belong to a full comparison.
     pub skipped: Vec<Skipped>,
     /// Warnings about the figures, such as a second device that is the same as the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -204,8 +204,8 @@ pub struct System {
     pub place: String,
     /// The persistence domain that the server reports; `None` for a system without a pool.
     pub domain: Option<String>,
-    /// What is emulated, in words that are printed next to every figure of the system; `None` if
-    /// nothing is.
+    /// The emulated part, in words that are printed next to every figure of the system; `None` if
+    /// nothing is emulated.
     pub emulated: Option<String>,
     /// Its program and arguments, with the placeholders `PORT` and `DIR`.
     pub command: Vec<String>,
@@ -372,7 +372,7 @@ pub struct Recovery {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skipped {
-    /// What is missing: a workload, a system, both, a size of data.
+    /// The missing part: a workload, a system, both, a size of data.
     pub what: String,
     /// Why.
     pub why: String,

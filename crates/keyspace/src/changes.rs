@@ -47,7 +47,7 @@ struct Recorded {
     event: Event,
     /// The shard's index among those of the transaction.
     shard: u16,
-    /// Where the key ends in the buffer; `end` is where the field after it ends.
+    /// The end of the key in the buffer; `end` is the end of the field after it.
     key_end: u32,
     end: u32,
 }

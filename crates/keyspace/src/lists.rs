@@ -91,7 +91,7 @@ impl Elements<'_> {
 const HEAD: Head =
     Head { what: Type::List, encoding: Encoding::Quicklist, layout: Layout::List, count: 0 };
 
-/// What an edit of a list needs besides the list.
+/// The state that an edit of a list needs besides the list.
 struct Edit<'e, 'k> {
     shard: &'e mut Shard<'k>,
     queue: Queue,

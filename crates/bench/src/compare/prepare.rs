@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use thiserror::Error;
 
-/// Where pools are stored when there is no persistent memory.
+/// The directory of pools on a machine without persistent memory.
 const MEMORY: &str = "/dev/shm";
 
-/// Why the comparison cannot begin.
+/// The reason that the comparison cannot begin.
 #[derive(Debug, Error)]
 pub(super) enum Refusal {
     /// The arguments do not fit this machine or contain an unknown name.

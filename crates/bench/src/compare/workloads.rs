@@ -173,7 +173,7 @@ const DURABLE: [Durable; 7] = [
     Durable::large("durable-4k-1", "SET, 4 KiB, 200 clients, pipeline 1", 1),
 ];
 
-/// What the generator sends.
+/// The load that the generator sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Load {
     /// SET and GET.
@@ -201,7 +201,7 @@ pub(super) enum Data {
 pub(super) struct Job {
     /// The workload as the results describe it.
     pub(super) workload: Workload,
-    /// What is sent.
+    /// The load to send.
     pub(super) load: Load,
     pub(super) data: Data,
 }

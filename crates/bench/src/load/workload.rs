@@ -106,7 +106,7 @@ impl Mix {
     }
 }
 
-/// What all connections send.
+/// The requests that all connections send.
 #[derive(Debug)]
 pub(crate) struct Workload {
     /// The first request of each class.

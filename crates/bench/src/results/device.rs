@@ -14,7 +14,7 @@ pub struct DeviceStudy {
     pub domain: String,
     /// Whether persistent memory is emulated there.
     pub emulated: bool,
-    /// What a write survives, in words that are printed next to the figures.
+    /// The failures that a write survives, in words that are printed next to the figures.
     pub note: String,
     /// The instruction that writes a cache line back: `clwb`, `clflushopt`.
     pub write_back: String,

@@ -66,9 +66,9 @@ pub(crate) enum Failure {
     /// The server could not be started.
     #[error("{what}: {cause}")]
     Start {
-        /// What failed.
+        /// The step that failed.
         what: String,
-        /// Why.
+        /// The reason.
         cause: io::Error,
     },
     /// The load generator failed.

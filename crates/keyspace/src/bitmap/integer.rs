@@ -7,7 +7,7 @@ pub struct BitInteger {
     bits: u32,
 }
 
-/// What happens to a result that does not fit.
+/// The treatment of a result that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BitOverflow {
     /// Its lowest bits are kept.

@@ -21,7 +21,7 @@ use crate::types::Type;
 /// About how many bytes of an index each entry takes.
 pub(crate) const INDEX_COST: u64 = 14;
 
-/// What a full verification needs.
+/// The information that a full verification needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Deep<'a> {
     /// The hash that determines the places of members; `None` if its key is lost: then members are

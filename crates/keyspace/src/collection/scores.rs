@@ -14,9 +14,9 @@ use super::Text;
 pub(crate) struct ScoredItem<'b> {
     pub(crate) member: Item<'b>,
     pub(crate) score: f64,
-    /// Where the member begins.
+    /// The offset at which the member begins.
     pub(crate) at: usize,
-    /// Where the score ends.
+    /// The offset at which the score ends.
     pub(crate) end: usize,
 }
 

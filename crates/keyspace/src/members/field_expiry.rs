@@ -18,7 +18,7 @@ use crate::{Db, Entry, Error, Key, Txn, entry};
 /// The maximum number of expired fields of a table that one command, or one step, deletes.
 const AT_ONCE: usize = 64;
 
-/// What happens to the expiry time of a field when its value is written.
+/// The effect of a write of a value on its field's expiry time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldTime {
     /// The field loses it.
@@ -39,7 +39,7 @@ impl FieldTime {
     }
 }
 
-/// What to do with a field that exists.
+/// The change to make to a field that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldChange {
     /// Nothing.

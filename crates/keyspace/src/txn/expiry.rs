@@ -12,7 +12,7 @@ use crate::collection::{self, Layout};
 use crate::layout::{Counts, EXPIRY_AT, FIELDS, FieldCounts, Kind};
 use crate::{Db, Error, Event, Key, Txn, entry};
 
-/// What happens to the expiry time of a key when its value is written.
+/// The effect of a write of a value on its key's expiry time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expire {
     /// The key loses it.

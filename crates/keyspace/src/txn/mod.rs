@@ -60,7 +60,7 @@ pub struct Entry {
     which: Which,
 }
 
-/// Where a key belongs: the position of its shard in the transaction, and the physical database.
+/// The location of a key: the position of its shard in the transaction, and the physical database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyLocation {
     pub(crate) shard: usize,
