@@ -18,9 +18,17 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("perdura-aof", &["perdura-pmem", "perdura-resp"]),
     ("perdura-rdb", &["perdura-resp"]),
     ("perdura-script", &["perdura-resp"]),
+    ("perdura-replication", &["perdura-resp"]),
     (
         "perdura-engine",
-        &["perdura-heap", "perdura-keyspace", "perdura-aof", "perdura-resp", "perdura-script"],
+        &[
+            "perdura-heap",
+            "perdura-keyspace",
+            "perdura-aof",
+            "perdura-resp",
+            "perdura-script",
+            "perdura-replication",
+        ],
     ),
     (
         "perdura-commands",
@@ -32,6 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "perdura-resp",
             "perdura-rdb",
             "perdura-script",
+            "perdura-replication",
         ],
     ),
     ("perdura", &["perdura-pmem", "perdura-heap", "perdura-keyspace", "perdura-resp"]),
@@ -45,6 +54,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "perdura-aof",
             "perdura-resp",
             "perdura-commands",
+            "perdura-replication",
         ],
     ),
     (
