@@ -6,10 +6,16 @@
 //! primary still has these bytes it continues, else it sends a dump and the stream after it.
 //!
 //! - [`id`]: the name of a history.
+//! - [`stream`]: the bytes, as many as replicas may still need.
+//! - [`replicas`]: the replicas of a primary, as its administration sees them.
 //!
 //! This crate must not know sockets, clocks, threads, or what a command means.
 #![forbid(unsafe_code)]
 
 pub mod id;
+pub mod replicas;
+pub mod stream;
 
 pub use id::Id;
+pub use replicas::{Replica, Replicas, Stage};
+pub use stream::{Cursor, Lost, Position, Stream};

@@ -1,0 +1,181 @@
+//! The replicas of a primary, as its administration sees them.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How far a replica is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stage {
+    /// Its dump is being prepared.
+    WaitsForDump,
+    /// Its dump is being sent.
+    ReceivesDump,
+    /// It receives the stream.
+    Online,
+}
+
+impl Stage {
+    /// Returns its name in INFO.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::WaitsForDump => "wait_bgsave",
+            Stage::ReceivesDump => "send_bulk",
+            Stage::Online => "online",
+        }
+    }
+}
+
+/// A connected replica.
+#[derive(Debug)]
+pub struct Replica {
+    /// The number of its client.
+    pub client: u64,
+    /// Its address, as others reach it.
+    pub host: String,
+    /// The port that it listens on; 0 if it did not say.
+    pub port: u16,
+    stage: AtomicU8,
+    acknowledged: AtomicU64,
+    durable: AtomicU64,
+    heard_ms: AtomicU64,
+}
+
+impl Replica {
+    /// Returns a replica whose dump is being prepared, at `now_ms` (unix).
+    pub fn new(client: u64, host: String, port: u16, now_ms: u64) -> Replica {
+        Replica {
+            client,
+            host,
+            port,
+            stage: AtomicU8::new(Stage::WaitsForDump as u8),
+            acknowledged: AtomicU64::new(0),
+            durable: AtomicU64::new(0),
+            heard_ms: AtomicU64::new(now_ms),
+        }
+    }
+
+    /// Returns how far it is.
+    pub fn stage(&self) -> Stage {
+        match self.stage.load(Relaxed) {
+            0 => Stage::WaitsForDump,
+            1 => Stage::ReceivesDump,
+            _ => Stage::Online,
+        }
+    }
+
+    /// Notes how far it is, at `now_ms` (unix).
+    pub fn set_stage(&self, stage: Stage, now_ms: u64) {
+        self.stage.store(stage as u8, Relaxed);
+        self.heard_ms.store(now_ms, Relaxed);
+    }
+
+    /// Notes that it has executed the stream up to `offset`, and made it durable up to `durable`.
+    /// An offset never goes back.
+    pub fn acknowledge(&self, offset: u64, durable: Option<u64>, now_ms: u64) {
+        self.acknowledged.fetch_max(offset, Relaxed);
+        self.durable.fetch_max(durable.unwrap_or(0), Relaxed);
+        self.heard_ms.store(now_ms, Relaxed);
+    }
+
+    /// Returns the offset up to which it has executed the stream.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Relaxed)
+    }
+
+    /// Returns the offset up to which it has the stream durably.
+    pub fn durable(&self) -> u64 {
+        self.durable.load(Relaxed)
+    }
+
+    /// Returns when it was heard last, in unix ms.
+    pub fn heard_ms(&self) -> u64 {
+        self.heard_ms.load(Relaxed)
+    }
+
+    /// Returns how many seconds ago it was heard, at `now_ms` (unix).
+    pub fn lag_s(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.heard_ms()) / 1000
+    }
+}
+
+/// All connected replicas.
+#[derive(Debug, Default)]
+pub struct Replicas {
+    list: Mutex<Vec<Arc<Replica>>>,
+}
+
+impl Replicas {
+    fn list(&self) -> MutexGuard<'_, Vec<Arc<Replica>>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a replica.
+    pub fn enter(&self, replica: Replica) -> Arc<Replica> {
+        let replica = Arc::new(replica);
+        self.list().push(Arc::clone(&replica));
+        replica
+    }
+
+    /// Removes a replica.
+    pub fn leave(&self, replica: &Arc<Replica>) {
+        self.list().retain(|other| !Arc::ptr_eq(other, replica));
+    }
+
+    /// Returns all, in the order in which they came.
+    pub fn all(&self) -> Vec<Arc<Replica>> {
+        self.list().clone()
+    }
+
+    /// Returns how many there are.
+    pub fn count(&self) -> usize {
+        self.list().len()
+    }
+
+    /// Returns how many receive the stream and were heard at most `max_lag_s` seconds ago.
+    pub fn good(&self, max_lag_s: u64, now_ms: u64) -> usize {
+        let is_good = |replica: &&Arc<Replica>| {
+            replica.stage() == Stage::Online && replica.lag_s(now_ms) <= max_lag_s
+        };
+        self.list().iter().filter(is_good).count()
+    }
+
+    /// Returns how many have executed the stream up to `offset`.
+    pub fn with(&self, offset: u64) -> usize {
+        self.online(|replica| replica.acknowledged() >= offset)
+    }
+
+    /// Returns how many have the stream durably up to `offset`.
+    pub fn durable_with(&self, offset: u64) -> usize {
+        self.online(|replica| replica.durable() >= offset)
+    }
+
+    fn online(&self, has: impl Fn(&Replica) -> bool) -> usize {
+        let counts = |replica: &&Arc<Replica>| replica.stage() == Stage::Online && has(replica);
+        self.list().iter().filter(counts).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_counts_when_it_is_online_and_was_heard() {
+        let replicas = Replicas::default();
+        let one = replicas.enter(Replica::new(1, "h".into(), 1, 0));
+        let two = replicas.enter(Replica::new(2, "h".into(), 2, 0));
+        one.acknowledge(100, None, 0);
+        assert_eq!((replicas.good(10, 0), replicas.with(0)), (0, 0), "they load");
+        one.set_stage(Stage::Online, 1000);
+        two.set_stage(Stage::Online, 1000);
+        assert_eq!((replicas.good(10, 11_999), replicas.good(10, 12_000)), (2, 0));
+        two.acknowledge(101, Some(90), 2000);
+        two.acknowledge(99, Some(80), 2000);
+        assert_eq!(two.acknowledged(), 101, "it does not go back");
+        assert_eq!([100, 101, 102].map(|offset| replicas.with(offset)), [2, 1, 0]);
+        assert_eq!([90, 91].map(|offset| replicas.durable_with(offset)), [1, 0]);
+        replicas.leave(&one);
+        assert_eq!(replicas.all().iter().map(|replica| replica.client).collect::<Vec<_>>(), [2]);
+    }
+}

@@ -1,0 +1,527 @@
+//! The stream: the bytes that replicas receive, as many as they may still need.
+//!
+//! Bytes are kept in blocks. Those within `backlog` bytes of the end are kept for replicas that come
+//! back, and older ones for a replica that is still to get them, since its dump took long or since
+//! it is slow, up to a limit: a replica further behind loses its place, and its memory is given
+//! back.
+//!
+//! An *offset* is the number of bytes of the history before a place. What a replica asks for by
+//! PSYNC is the number of the first byte that it lacks, counted from 1: its offset plus 1.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use crate::Id;
+
+/// Bytes of a block.
+pub const BLOCK: usize = 64 << 10;
+
+/// A replica's place in the stream is lost: it was too far behind, or the history was replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the replica's place in the replication stream is lost")]
+pub struct Lost;
+
+/// The stream of one server. Shared by all threads.
+pub struct Stream {
+    /// Whether commands are appended: a glance for those who would have to collect them.
+    is_on: AtomicBool,
+    /// The offset of the end, for those who only look.
+    end: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    id: Id,
+    /// The history that this one continues, and the offset up to which both are the same.
+    second: Option<(Id, u64)>,
+    /// The offset of the first byte that is kept.
+    start: u64,
+    end: u64,
+    /// All but the last have [`BLOCK`] bytes.
+    blocks: VecDeque<Vec<u8>>,
+    /// The database that is selected at the end; none if the next command must select its own.
+    db: Option<u32>,
+    /// Bytes before the end that are kept for replicas that come back.
+    backlog: u64,
+    /// Maximum of bytes that are kept for a connected replica; 0 for no limit.
+    limit: u64,
+    places: Vec<Place>,
+    sleepers: Vec<Waker>,
+}
+
+/// A replica's place.
+enum Place {
+    /// Nobody has it.
+    Free,
+    /// The bytes from this offset on are still to be sent.
+    At(u64),
+    /// See [`Lost`].
+    Lost,
+}
+
+/// What is known of the stream at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The history.
+    pub id: Id,
+    /// The history that it continues, and the offset up to which both are the same.
+    pub second: Option<(Id, u64)>,
+    /// The offset of its end.
+    pub end: u64,
+    /// Bytes before the end that are kept.
+    pub kept: u64,
+    /// The database that is selected at the end; none if the next command selects its own.
+    pub db: Option<u32>,
+}
+
+impl Stream {
+    /// Returns an empty stream that is switched off. It keeps `backlog` bytes when it is on.
+    pub fn new(id: Id, backlog: u64) -> Stream {
+        let state = State {
+            id,
+            second: None,
+            start: 0,
+            end: 0,
+            blocks: VecDeque::new(),
+            db: None,
+            backlog,
+            limit: 0,
+            places: Vec::new(),
+            sleepers: Vec::new(),
+        };
+        Stream { is_on: AtomicBool::new(false), end: AtomicU64::new(0), state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true if commands are appended.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Relaxed)
+    }
+
+    /// Returns the offset of its end.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.end.load(Relaxed)
+    }
+
+    /// Returns where it is.
+    pub fn position(&self) -> Position {
+        self.state().position()
+    }
+
+    /// Begins to take commands. A command that had begun before may not have been collected: see
+    /// [`Stream::note_skipped`].
+    pub fn switch_on(&self) {
+        let _state = self.state();
+        self.is_on.store(true, Relaxed);
+    }
+
+    /// Stops taking commands and frees what is kept. The history ends: the next one has this ID.
+    pub fn switch_off(&self, next: Id) {
+        let mut state = self.state();
+        self.is_on.store(false, Relaxed);
+        state.forget();
+        (state.id, state.second) = (next, None);
+        state.wake();
+    }
+
+    /// Sets how many bytes are kept for replicas that come back, and for those that are connected
+    /// (0 for no limit).
+    pub fn set_limits(&self, backlog: u64, connected: u64) {
+        let mut state = self.state();
+        (state.backlog, state.limit) = (backlog, connected);
+        state.trim();
+    }
+
+    /// Appends commands, of which the first needs database `first` selected and the last leaves
+    /// `last` selected. Returns the offset after them. The shards of what they changed are locked.
+    pub fn append(&self, first: u32, last: u32, commands: &[u8]) -> u64 {
+        let mut state = self.state();
+        if state.db != Some(first) {
+            let number = first.to_string();
+            let select = format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{number}\r\n", number.len());
+            state.push(select.as_bytes());
+        }
+        state.db = Some(last);
+        self.append_and_wake(state, commands)
+    }
+
+    /// Appends commands that need no database, such as PING and PUBLISH.
+    pub fn append_free(&self, commands: &[u8]) -> u64 {
+        self.append_and_wake(self.state(), commands)
+    }
+
+    /// Appends bytes of a primary's stream as they came; they leave database `db` selected.
+    pub fn append_received(&self, db: u32, bytes: &[u8]) -> u64 {
+        let mut state = self.state();
+        state.db = Some(db);
+        self.append_and_wake(state, bytes)
+    }
+
+    fn append_and_wake(&self, mut state: MutexGuard<'_, State>, bytes: &[u8]) -> u64 {
+        state.push(bytes);
+        state.trim();
+        let end = state.end;
+        self.end.store(end, Relaxed);
+        state.wake();
+        end
+    }
+
+    /// Notes that a change was not appended: no replica may continue from before it. It counts as
+    /// one byte that nobody has.
+    pub fn note_skipped(&self) {
+        let mut state = self.state();
+        state.end += 1;
+        state.forget();
+        self.end.store(state.end, Relaxed);
+        state.wake();
+    }
+
+    /// Makes the next command select its database, and returns where the stream is: for the moment
+    /// at which a dump is fixed, when all shards are locked.
+    pub fn cut(self: &Arc<Stream>) -> (Position, Cursor) {
+        let mut state = self.state();
+        state.db = None;
+        self.place_at_end(state)
+    }
+
+    /// Returns where the stream is, as a replica that only passes on what it receives: it cannot
+    /// select a database of its own, so the receiver must be told `db`.
+    pub fn cut_received(self: &Arc<Stream>) -> (Position, Cursor) {
+        self.place_at_end(self.state())
+    }
+
+    fn place_at_end(self: &Arc<Stream>, mut state: MutexGuard<'_, State>) -> (Position, Cursor) {
+        let position = state.position();
+        let place = state.place(position.end);
+        drop(state);
+        (position, Cursor { stream: Arc::clone(self), place })
+    }
+
+    /// Returns a place for a replica that has the history `id` up to `offset`, and the history's
+    /// present ID; none if it cannot continue from there.
+    pub fn resume(self: &Arc<Stream>, id: Id, offset: u64) -> Option<(Id, Cursor)> {
+        let mut state = self.state();
+        let is_shared = match state.second {
+            _ if id == state.id => true,
+            Some((second, until)) => id == second && offset <= until,
+            None => false,
+        };
+        if !self.is_on() || !is_shared || !(state.start..=state.end).contains(&offset) {
+            return None;
+        }
+        let place = state.place(offset);
+        Some((state.id, Cursor { stream: Arc::clone(self), place }))
+    }
+
+    /// Replaces the history by that of a primary, whose dump was loaded at `offset`. The stream is
+    /// on: replicas of this replica can continue from here on.
+    pub fn adopt(&self, id: Id, offset: u64) {
+        let mut state = self.state();
+        (state.id, state.second, state.end, state.db) = (id, None, offset, None);
+        state.forget();
+        self.end.store(offset, Relaxed);
+        self.is_on.store(true, Relaxed);
+        state.wake();
+    }
+
+    /// Continues the history under another ID: the primary has got it, or this server is the
+    /// primary now. Replicas that have the old one can continue.
+    pub fn rename(&self, id: Id) {
+        let mut state = self.state();
+        state.second = Some((state.id, state.end));
+        state.id = id;
+        state.db = None;
+    }
+}
+
+impl State {
+    fn position(&self) -> Position {
+        Position {
+            id: self.id,
+            second: self.second,
+            end: self.end,
+            kept: self.end - self.start,
+            db: self.db,
+        }
+    }
+
+    fn push(&mut self, mut bytes: &[u8]) {
+        self.end += bytes.len() as u64;
+        while !bytes.is_empty() {
+            if self.blocks.back().is_none_or(|block| block.len() == BLOCK) {
+                self.blocks.push_back(Vec::with_capacity(BLOCK));
+            }
+            let Some(block) = self.blocks.back_mut() else { return };
+            let (now, later) = bytes.split_at(bytes.len().min(BLOCK - block.len()));
+            block.extend_from_slice(now);
+            bytes = later;
+        }
+    }
+
+    /// Frees blocks that nobody needs, and takes their places from replicas that are too far
+    /// behind.
+    fn trim(&mut self) {
+        let limit = if self.limit == 0 { u64::MAX } else { self.limit.max(self.backlog) };
+        let mut needed = self.end.saturating_sub(self.backlog);
+        for place in &mut self.places {
+            match *place {
+                Place::At(at) if self.end - at > limit => *place = Place::Lost,
+                Place::At(at) => needed = needed.min(at),
+                Place::Free | Place::Lost => {}
+            }
+        }
+        while let Some(block) = self.blocks.front()
+            && self.blocks.len() > 1
+            && self.start + block.len() as u64 <= needed
+        {
+            self.start += block.len() as u64;
+            self.blocks.pop_front();
+        }
+    }
+
+    /// Drops all bytes, and all places.
+    fn forget(&mut self) {
+        self.blocks.clear();
+        self.start = self.end;
+        for place in &mut self.places {
+            if matches!(place, Place::At(_)) {
+                *place = Place::Lost;
+            }
+        }
+    }
+
+    fn place(&mut self, offset: u64) -> usize {
+        let free = self.places.iter().position(|place| matches!(place, Place::Free));
+        let place = free.unwrap_or_else(|| {
+            self.places.push(Place::Free);
+            self.places.len() - 1
+        });
+        self.places[place] = Place::At(offset);
+        place
+    }
+
+    fn wake(&mut self) {
+        self.sleepers.drain(..).for_each(Waker::wake);
+    }
+
+    /// Appends to `out` the bytes from `from` up to `until`, at most to the end of a block.
+    fn copy(&self, from: u64, until: u64, out: &mut Vec<u8>) -> u64 {
+        let within = (from - self.start) as usize;
+        let (block, at) = (within / BLOCK, within % BLOCK);
+        let Some(bytes) = self.blocks.get(block) else { return 0 };
+        let len = bytes.len().saturating_sub(at).min((until - from) as usize);
+        out.extend_from_slice(&bytes[at..at + len]);
+        len as u64
+    }
+}
+
+/// A replica's place in the stream; given back when it is dropped.
+pub struct Cursor {
+    stream: Arc<Stream>,
+    place: usize,
+}
+
+impl Cursor {
+    /// Returns the offset of the next byte that it reads.
+    pub fn offset(&self) -> Result<u64, Lost> {
+        match self.stream.state().places[self.place] {
+            Place::At(at) => Ok(at),
+            Place::Free | Place::Lost => Err(Lost),
+        }
+    }
+
+    /// Appends to `out` bytes of the stream before the offset `until`, and moves behind them: at
+    /// most [`BLOCK`] bytes, and none if it is there already.
+    pub fn read(&mut self, until: u64, out: &mut Vec<u8>) -> Result<u64, Lost> {
+        let mut state = self.stream.state();
+        let Place::At(at) = state.places[self.place] else { return Err(Lost) };
+        let read = state.copy(at, until.min(state.end).max(at), out);
+        state.places[self.place] = Place::At(at + read);
+        Ok(read)
+    }
+
+    /// Returns true if there are bytes to read; else `waker` is woken when there are.
+    pub fn poll(&self, waker: &Waker) -> Result<bool, Lost> {
+        let mut state = self.stream.state();
+        let Place::At(at) = state.places[self.place] else { return Err(Lost) };
+        if at < state.end {
+            return Ok(true);
+        }
+        if !state.sleepers.iter().any(|sleeper| sleeper.will_wake(waker)) {
+            state.sleepers.push(waker.clone());
+        }
+        Ok(false)
+    }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        let mut state = self.stream.state();
+        state.places[self.place] = Place::Free;
+        state.trim();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Id = Id::NONE;
+
+    fn b() -> Id {
+        Id::from_random([0xb; 20])
+    }
+
+    fn stream(backlog: u64) -> Arc<Stream> {
+        let stream = Arc::new(Stream::new(A, backlog));
+        stream.switch_on();
+        stream
+    }
+
+    fn rest(cursor: &mut Cursor) -> Result<Vec<u8>, Lost> {
+        let mut all = Vec::new();
+        while cursor.read(u64::MAX, &mut all)? > 0 {}
+        Ok(all)
+    }
+
+    #[test]
+    fn a_database_is_selected_where_it_changes_and_after_a_cut() {
+        let stream = stream(1000);
+        let (_, mut cursor) = stream.cut();
+        stream.append(0, 0, b"a");
+        stream.append(0, 10, b"b");
+        stream.append(10, 10, b"c");
+        stream.append_free(b"p");
+        let select = |db: &str| format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{db}\r\n", db.len());
+        assert_eq!(rest(&mut cursor), Ok(format!("{}abcp", select("0")).into_bytes()));
+        stream.append(3, 3, b"d");
+        let (position, mut second) = stream.cut();
+        assert_eq!((position.end, position.db), (stream.end(), None));
+        stream.append(3, 3, b"e");
+        assert_eq!(rest(&mut second), Ok(format!("{}e", select("3")).into_bytes()));
+        let both = format!("{}d{}e", select("3"), select("3"));
+        assert_eq!(rest(&mut cursor), Ok(both.into_bytes()));
+    }
+
+    #[test]
+    fn what_was_received_is_passed_on_as_it_came() {
+        let stream = stream(1000);
+        stream.adopt(b(), 70);
+        let (position, mut cursor) = stream.cut_received();
+        assert_eq!((position.id, position.end, position.db), (b(), 70, None));
+        assert_eq!(stream.append_received(9, b"SELECT 9, SET"), 83);
+        assert_eq!(stream.position().db, Some(9));
+        assert_eq!(rest(&mut cursor), Ok(b"SELECT 9, SET".to_vec()));
+    }
+
+    #[test]
+    fn bytes_are_kept_for_the_backlog_and_for_the_slowest_replica() {
+        for backlog in [1, BLOCK as u64 - 1, BLOCK as u64, 3 * BLOCK as u64 + 1] {
+            let stream = stream(backlog);
+            let (_, mut slow) = stream.cut();
+            let mut sent = Vec::new();
+            for number in 0..20 * BLOCK / 1000 {
+                let bytes = [number as u8; 1000];
+                stream.append_free(&bytes);
+                sent.extend_from_slice(&bytes);
+            }
+            assert_eq!(stream.position().kept, sent.len() as u64, "the replica needs them all");
+            assert_eq!(rest(&mut slow).as_ref(), Ok(&sent));
+            stream.append_free(b"x");
+            sent.push(b'x');
+            let kept = stream.position().kept;
+            assert!((backlog..backlog + 2 * BLOCK as u64).contains(&kept), "{backlog}: {kept}");
+            let first = stream.end() - kept;
+            assert!(stream.resume(A, first - 1).is_none());
+            for offset in [first, first + 1, stream.end() - 1, stream.end()] {
+                let (id, mut cursor) = stream.resume(A, offset).expect("it is kept");
+                assert_eq!((id, cursor.offset()), (A, Ok(offset)));
+                assert_eq!(rest(&mut cursor).as_deref(), Ok(&sent[offset as usize..]));
+            }
+            assert!(stream.resume(A, stream.end() + 1).is_none(), "nobody is ahead");
+        }
+    }
+
+    #[test]
+    fn a_replica_too_far_behind_loses_its_place_and_its_memory() {
+        let stream = stream(10);
+        stream.set_limits(10, 3 * BLOCK as u64);
+        let (_, cursor) = stream.cut();
+        stream.append_free(&[0; 3 * BLOCK]);
+        assert_eq!(cursor.offset(), Ok(0));
+        stream.append_free(b"x");
+        assert_eq!(cursor.offset(), Err(Lost));
+        assert!(stream.position().kept <= BLOCK as u64 + 10);
+        drop(cursor);
+        let (_, next) = stream.cut();
+        assert_eq!(next.offset(), Ok(stream.end()), "the place is used again");
+    }
+
+    #[test]
+    fn reading_stops_at_the_given_offset() {
+        let stream = stream(10);
+        let (_, mut cursor) = stream.cut();
+        stream.append_free(b"durable, not yet");
+        let mut out = Vec::new();
+        assert_eq!(cursor.read(7, &mut out), Ok(7));
+        assert_eq!(cursor.read(7, &mut out), Ok(0));
+        assert_eq!(cursor.read(3, &mut out), Ok(0), "it never goes back");
+        assert_eq!(out, b"durable");
+    }
+
+    #[test]
+    fn a_skipped_change_makes_every_replica_begin_again() {
+        let stream = stream(1000);
+        stream.append_free(b"abc");
+        let (_, cursor) = stream.cut();
+        stream.note_skipped();
+        assert_eq!(cursor.offset(), Err(Lost));
+        assert!(stream.resume(A, 3).is_none());
+        assert!(stream.resume(A, 4).is_some(), "only a dump made later ends there");
+    }
+
+    #[test]
+    fn a_renamed_history_is_continued_up_to_the_change() {
+        let stream = stream(1000);
+        stream.append_free(b"abc");
+        stream.rename(b());
+        stream.append_free(b"def");
+        assert!(stream.resume(A, 3).is_some_and(|(id, _)| id == b()));
+        assert!(stream.resume(A, 4).is_none(), "it has what this history never had");
+        assert!(stream.resume(b(), 6).is_some());
+        stream.switch_off(A);
+        assert!(stream.resume(A, 6).is_none(), "nothing is taken any more");
+    }
+
+    #[test]
+    fn sleepers_are_woken_by_bytes_and_by_a_loss() {
+        use std::sync::atomic::AtomicUsize;
+        struct Count(AtomicUsize);
+        impl std::task::Wake for Count {
+            fn wake(self: Arc<Count>) {
+                self.0.fetch_add(1, Relaxed);
+            }
+        }
+        let count = Arc::new(Count(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&count));
+        let stream = stream(1000);
+        let (_, mut cursor) = stream.cut();
+        assert_eq!(cursor.poll(&waker), Ok(false));
+        assert_eq!(cursor.poll(&waker), Ok(false));
+        stream.append_free(b"a");
+        assert_eq!(count.0.load(Relaxed), 1, "once");
+        assert_eq!(cursor.poll(&waker), Ok(true));
+        assert_eq!(rest(&mut cursor), Ok(b"a".to_vec()));
+        assert_eq!(cursor.poll(&waker), Ok(false));
+        stream.note_skipped();
+        assert_eq!(count.0.load(Relaxed), 2);
+        assert_eq!(cursor.poll(&waker), Err(Lost));
+    }
+}
