@@ -10,9 +10,9 @@ use keyspace::Keyspace;
 
 use crate::acl::UserSet;
 use crate::{
-    acl, admin, bitmaps, blocking, cluster, connection, debug, functions, geo, hashes, hyperloglog,
-    introspection, keys, lists, pubsub, scripting, sets, sort, sorted_sets, streams, strings,
-    transactions,
+    acl, admin, bitmaps, cluster, connection, debug, functions, geo, hashes, hyperloglog,
+    introspection, keys, lists, pubsub, replication, scripting, sets, sort, sorted_sets, streams,
+    strings, transactions,
 };
 
 /// Returns all commands.
@@ -25,7 +25,7 @@ fn table() -> Table {
         geo::COMMANDS,
         streams::COMMANDS,
         sets::COMMANDS,
-        blocking::COMMANDS,
+        replication::COMMANDS,
         bitmaps::COMMANDS,
         hyperloglog::COMMANDS,
         keys::COMMANDS,

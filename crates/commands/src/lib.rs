@@ -34,6 +34,7 @@ mod load;
 mod names;
 mod pubsub;
 mod replay;
+mod replication;
 mod rewrite;
 mod save;
 mod scripting;

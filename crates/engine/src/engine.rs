@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use ::replication::Id;
 use keyspace::{Compaction, Keyspace};
 
 use crate::clock::Clock;
@@ -19,6 +20,7 @@ use crate::notify::hub::Hub;
 use crate::notify::tracker::Tracker;
 use crate::observe::state::State;
 use crate::observe::stats::{Full, Stats};
+use crate::replication::Replication;
 use crate::scripts::cache::ScriptCache;
 use crate::scripts::libraries::Libraries;
 use crate::scripts::running::RunningScripts;
@@ -86,6 +88,7 @@ pub struct Engine {
     scripts: ScriptCache,
     libraries: Arc<Libraries>,
     running_scripts: RunningScripts,
+    replication: Replication,
     /// Unix time in seconds of the last log line about refused HTTP.
     pub(crate) last_http_warning: AtomicU64,
     /// Unix time in seconds of the last log line about a payload that RESTORE refused.
@@ -93,6 +96,10 @@ pub struct Engine {
     seed: u64,
     /// The log offset after each shard's last change: a reply that shows the change waits for it.
     pub(crate) log_ends: Box<[AtomicU64]>,
+}
+
+fn random_id(random: &mut fastrand::Rng) -> Id {
+    Id::from_random(std::array::from_fn(|_| random.u8(..)))
 }
 
 /// The command log, and its properties that never change.
@@ -113,7 +120,7 @@ impl Engine {
         let EngineParts { keyspace, log: given, clock, threads, seed, table } = parts.into();
         let stats = Stats::new(table.len(), threads);
         let now_ms = clock.unix_ms();
-        let admin = State::new(table.len(), threads, now_ms, seed);
+        let admin = State::new(table.len(), threads, now_ms);
         let users = Users::new(table.len());
         let log_ends = (0..keyspace.shards()).map(|_| AtomicU64::new(0)).collect();
         let waiting = Waiting::new(keyspace.shards());
@@ -146,6 +153,7 @@ impl Engine {
             scripts: ScriptCache::default(),
             libraries: Arc::default(),
             running_scripts: RunningScripts::default(),
+            replication: Replication::new(random_id(&mut fastrand::Rng::with_seed(seed))),
             last_http_warning: AtomicU64::new(0),
             last_bad_payload: AtomicU64::new(0),
             seed,
@@ -247,6 +255,12 @@ impl Engine {
     pub fn observe_latency(&self, event: &str, took: Duration) {
         let now_s = self.clock.unix_ms() / 1000;
         self.admin.latency.observe(event, took.as_millis() as u64, now_s);
+    }
+
+    /// Returns the stream for replicas, the replicas, and this server's role.
+    #[inline]
+    pub fn replication(&self) -> &Replication {
+        &self.replication
     }
 
     /// Returns the blocked clients.

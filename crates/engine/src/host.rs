@@ -29,7 +29,17 @@ pub enum Passed {
     Gone,
 }
 
-/// Passes a piece of a dump on to its sender; never waits.
+/// A dump that is to be sent.
+pub struct SentDump {
+    /// Whether the receiver knows the mark that ends a dump whose length is not known before.
+    pub is_marked: bool,
+    /// Runs when the data is fixed, while nothing can change; returns what is to be sent before the
+    /// dump.
+    pub at_cut: Box<dyn FnMut() -> Vec<u8> + Send>,
+}
+
+/// Passes a piece of a dump on to its sender; never waits. An empty piece says that the dump is
+/// complete.
 pub type PassDump = Box<dyn FnMut(Vec<u8>) -> Passed + Send>;
 
 /// The server, as commands see it.
@@ -90,8 +100,9 @@ pub trait Host: Send + Sync {
     }
 
     /// Starts to pass on a dump of the data, as it is at some moment from now on: `$EOF:` and a
-    /// mark of 40 bytes, the dump, the mark again. After a failure the second mark is missing.
-    fn send_dump(&self, _pass: PassDump) -> Result<(), Failure> {
+    /// mark of 40 bytes, the dump, the mark again; or its length and the dump. After a failure the
+    /// end is missing.
+    fn send_dump(&self, _dump: SentDump, _pass: PassDump) -> Result<(), Failure> {
         Err("ERR there is no server that sends dumps".into())
     }
 

@@ -18,6 +18,7 @@
 //! - [`wait`]: clients that wait for keys.
 //! - [`notify`]: messages to clients in addition to replies.
 //! - [`log`]: the command log.
+//! - [`replication`]: the stream for replicas.
 //! - [`scripts`]: the part of scripts and function libraries that all threads share.
 //! - [`observe`]: statistics, slow log, latencies, clients in MONITOR mode.
 //!
@@ -37,6 +38,7 @@ pub mod log;
 pub mod memory;
 pub mod notify;
 pub mod observe;
+pub mod replication;
 pub mod save_options;
 pub mod scripts;
 pub mod session;

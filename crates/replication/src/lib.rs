@@ -19,3 +19,8 @@ pub mod stream;
 pub use id::Id;
 pub use replicas::{Replica, Replicas, Stage};
 pub use stream::{Cursor, Lost, Position, Stream};
+
+/// The command by which a primary asks its replicas how far they are.
+pub const GET_ACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
+/// The command by which a primary shows that it is alive.
+pub const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";

@@ -1,6 +1,6 @@
 //! The replicas of a primary, as its administration sees them.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How far a replica is.
@@ -36,6 +36,7 @@ pub struct Replica {
     /// The port that it listens on; 0 if it did not say.
     pub port: u16,
     stage: AtomicU8,
+    has_acknowledged: AtomicBool,
     acknowledged: AtomicU64,
     durable: AtomicU64,
     heard_ms: AtomicU64,
@@ -49,6 +50,7 @@ impl Replica {
             host,
             port,
             stage: AtomicU8::new(Stage::WaitsForDump as u8),
+            has_acknowledged: AtomicBool::new(false),
             acknowledged: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             heard_ms: AtomicU64::new(now_ms),
@@ -73,9 +75,16 @@ impl Replica {
     /// Notes that it has executed the stream up to `offset`, and made it durable up to `durable`.
     /// An offset never goes back.
     pub fn acknowledge(&self, offset: u64, durable: Option<u64>, now_ms: u64) {
+        self.has_acknowledged.store(true, Relaxed);
         self.acknowledged.fetch_max(offset, Relaxed);
         self.durable.fetch_max(durable.unwrap_or(0), Relaxed);
         self.heard_ms.store(now_ms, Relaxed);
+    }
+
+    /// Returns true if it has acknowledged anything: with the first time it says that it has loaded
+    /// its dump.
+    pub fn has_acknowledged(&self) -> bool {
+        self.has_acknowledged.load(Relaxed)
     }
 
     /// Returns the offset up to which it has executed the stream.

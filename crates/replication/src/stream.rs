@@ -115,6 +115,11 @@ impl Stream {
         self.state().position()
     }
 
+    /// Returns how many bytes before the end are kept for replicas that come back.
+    pub fn backlog(&self) -> u64 {
+        self.state().backlog
+    }
+
     /// Begins to take commands. A command that had begun before may not have been collected: see
     /// [`Stream::note_skipped`].
     pub fn switch_on(&self) {
@@ -129,6 +134,12 @@ impl Stream {
         state.forget();
         (state.id, state.second) = (next, None);
         state.wake();
+    }
+
+    /// Gives the history another name, under which no replica knows it.
+    pub fn set_id(&self, id: Id) {
+        let mut state = self.state();
+        (state.id, state.second) = (id, None);
     }
 
     /// Sets how many bytes are kept for replicas that come back, and for those that are connected

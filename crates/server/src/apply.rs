@@ -20,7 +20,7 @@ use crate::config::{Refusal, Values};
 use crate::pool_journal::policy;
 use crate::shared::Shared;
 use crate::store::{Backend, Report};
-use crate::{listen, machine, tls};
+use crate::{listen, machine, replicas, tls};
 
 /// Files that the server itself keeps open, in addition to its clients' sockets.
 const OWN_FILES: u64 = 32;
@@ -185,10 +185,7 @@ fn store(effect: Effect, shared: &Shared, values: &Values) {
             }
         }
         Effect::RequireReplicas => {
-            // There are no replicas: a server that has to have some before it writes does not
-            // write.
-            let lacks = values.min_replicas_to_write > 0 && values.min_replicas_max_lag > 0;
-            engine.config().set_lacks_replicas(lacks);
+            replicas::require(shared, values);
         }
         Effect::SetLogLevel => crate::log::set_level(values.loglevel),
         Effect::PublishEvents => {

@@ -19,6 +19,7 @@
 mod batch;
 mod dump;
 mod memory;
+mod replica;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -165,10 +166,11 @@ impl Connection {
                         }
                     }
                     Step::SendDump => {
-                        dump::send(&mut self).await;
+                        dump::send_only(&mut self).await;
                         closing = true;
                         break;
                     }
+                    Step::Replicate => return replica::serve(self).await,
                     Step::Close => {
                         closing = true;
                         break;
@@ -339,7 +341,7 @@ impl Connection {
         if waiting > UNAUTHENTICATED && engine.permissions().must_authenticate(&self.session) {
             return false;
         }
-        let limit = self.worker.shared.limits.output(self.client.is_subscribed());
+        let limit = self.worker.shared.limits.output(&self.client);
         let mut over = limit.hard > 0 && waiting >= limit.hard;
         if limit.soft > 0 && waiting >= limit.soft {
             let now = self.now_ms();
@@ -360,7 +362,7 @@ impl Connection {
     /// it is sent: one reply may be that large.
     #[cold]
     fn exceeds_hard_limit(&mut self) -> bool {
-        let limit = self.worker.shared.limits.output(self.client.is_subscribed());
+        let limit = self.worker.shared.limits.output(&self.client);
         let exceeds = limit.hard > 0 && self.output.len() as u64 >= limit.hard;
         exceeds && !self.check_output()
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use aof::Aof;
-use commands::admin::{DiskFacts, Facts, Host, PassDump, Persistence, SaveLocked, Wire};
+use commands::admin::{DiskFacts, Facts, Host, PassDump, Persistence, SaveLocked, SentDump, Wire};
 use commands::{Failure, LOADING_DATA};
 
 use crate::append_only::{self, AppendOnly};
@@ -250,8 +250,8 @@ impl Host for Server {
         Err(last)
     }
 
-    fn send_dump(&self, pass: PassDump) -> Result<(), Failure> {
-        self.saver.send(pass).map_err(|_| SENDING.into())
+    fn send_dump(&self, dump: SentDump, pass: PassDump) -> Result<(), Failure> {
+        self.saver.send(dump, pass).map_err(|_| SENDING.into())
     }
 
     fn prepare_shutdown(&self, save: bool, nosave: bool, force: bool) -> Result<(), Failure> {

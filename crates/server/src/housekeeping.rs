@@ -19,6 +19,7 @@ use keyspace::Defragmentation;
 
 use crate::client_memory;
 use crate::meter::{Totals, add};
+use crate::replicas::ReplicaCare;
 use crate::shared::Shared;
 use crate::worker::Worker;
 use crate::{log_file, pool_file};
@@ -194,12 +195,14 @@ pub(crate) struct Rounds {
     pool_checked: Duration,
     space: Space,
     leftovers: Leftovers,
+    replicas: ReplicaCare,
 }
 
 impl Rounds {
     pub(crate) fn new(now: Duration) -> Rounds {
         let (space, leftovers) = (Space::new(now), Leftovers::default());
-        Rounds { idle_checked: now, pool_checked: now, space, leftovers }
+        let replicas = ReplicaCare::default();
+        Rounds { idle_checked: now, pool_checked: now, space, leftovers, replicas }
     }
 
     pub(crate) fn next(&mut self, shared: &Arc<Shared>, tick: impl Fn()) {
@@ -223,6 +226,7 @@ impl Rounds {
         if !shared.cron.load(Relaxed) {
             return;
         }
+        contained("replicas", || self.replicas.tend(shared, now));
         contained("growth of the pool", || {
             while heap.grow_ahead() {
                 tracing::debug!("The pool grew to {} bytes", heap.size());

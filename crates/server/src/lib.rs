@@ -45,6 +45,7 @@ mod pool_lock;
 mod pool_rescue;
 mod ports;
 mod rates;
+mod replicas;
 mod save;
 mod scrub;
 mod scrub_progress;

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use commands::Client;
+
 use crate::config::Values;
 use crate::config::special::OutputLimit;
 use crate::config::value::MemoryShare;
@@ -26,8 +28,9 @@ pub(crate) struct Limits {
     /// next.
     pub(crate) scrub_rate: AtomicU64,
     pub(crate) scrub_every_s: AtomicU64,
-    /// For subscribed clients, and for all others.
+    /// For subscribed clients, for replicas, and for all others.
     listening: Output,
+    replica: Output,
     normal: Output,
 }
 
@@ -45,14 +48,24 @@ impl Limits {
         self.defragment.store(values.activedefrag, Relaxed);
         self.scrub_rate.store(values.scrub_rate, Relaxed);
         self.scrub_every_s.store(values.scrub_every, Relaxed);
-        let [normal, _, listening] = values.client_output_buffer_limit;
+        let [normal, replica, listening] = values.client_output_buffer_limit;
         self.normal.store(normal);
         self.listening.store(listening);
+        self.replica.store(replica);
     }
 
     /// Returns the limit of a client's pending output.
-    pub(crate) fn output(&self, is_subscribed: bool) -> OutputLimit {
-        if is_subscribed { self.listening.get() } else { self.normal.get() }
+    pub(crate) fn output(&self, client: &Client) -> OutputLimit {
+        match () {
+            () if client.is_replica.load(Relaxed) => self.replica.get(),
+            () if client.is_subscribed() => self.listening.get(),
+            () => self.normal.get(),
+        }
+    }
+
+    /// Returns the limit of what waits for a replica.
+    pub(crate) fn replica(&self) -> OutputLimit {
+        self.replica.get()
     }
 }
 

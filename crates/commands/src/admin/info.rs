@@ -4,6 +4,7 @@
 //! gives them, since monitoring tools read them. The section on persistence has fields of its own.
 
 mod data;
+mod replication;
 mod server;
 
 use engine::call::{Call, Run};
@@ -39,7 +40,7 @@ const SECTIONS: &[Section] = &[
     ("memory", "Memory", true, data::memory),
     ("persistence", "Persistence", true, data::persistence),
     ("stats", "Stats", true, server::stats),
-    ("replication", "Replication", true, server::replication),
+    ("replication", "Replication", true, replication::replication),
     ("cpu", "CPU", true, server::cpu),
     ("modules", "Modules", true, |_| {}),
     ("commandstats", "Commandstats", false, server::commandstats),

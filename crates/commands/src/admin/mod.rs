@@ -20,10 +20,8 @@ mod memory;
 mod metrics;
 mod module;
 mod monitor;
-mod replica;
 mod server;
 mod slowlog;
-mod sync;
 
 pub use config::SECRET_DIRECTIVES;
 pub use engine::session::describe::describe;
@@ -31,7 +29,7 @@ pub use metrics::metrics;
 
 pub use engine::host::{
     AofFacts, DiskFacts, Facts, Host, JournalFacts, LoadingFacts, PassDump, Passed, Persistence,
-    RdbFacts, SaveLocked, ScrubFacts, SyncTimes, Wire,
+    RdbFacts, SaveLocked, ScrubFacts, SentDump, SyncTimes, Wire,
 };
 pub use engine::observe::state::{Latency, SlowLog, State};
 
@@ -52,15 +50,10 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &monitor::MONITOR,
     &server::SHUTDOWN,
     &server::LOLWUT,
-    &server::ROLE,
     &server::SAVE,
     &server::BGSAVE,
     &server::BGREWRITEAOF,
     &server::LASTSAVE,
-    &sync::SYNC,
-    &sync::REPLCONF,
-    &replica::REPLICAOF,
-    &replica::SLAVEOF,
 ];
 
 /// Calls the host, if there is one.

@@ -37,19 +37,6 @@ pub(crate) const LOLWUT: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-pub(crate) const ROLE: CommandSpec = CommandSpec {
-    name: "role",
-    summary: "Return the role of the instance in the context of replication",
-    complexity: "O(1)",
-    since: "2.8.12",
-    group: Group::Server,
-    arity: 1,
-    flags: NOSCRIPT | LOADING | STALE | FAST,
-    acl: ACL_ADMIN | ACL_DANGEROUS,
-    run: Run::Session(role),
-    ..CommandSpec::EMPTY
-};
-
 pub(crate) const SAVE: CommandSpec = CommandSpec {
     name: "save",
     summary: "Synchronously save the dataset to disk",
@@ -127,14 +114,6 @@ fn shutdown(call: &mut Call<'_>) -> Done {
         host.prepare_shutdown(save, nosave, force)?;
     }
     call.next = Next::Shutdown { save, nosave, now, force };
-    Ok(())
-}
-
-fn role(call: &mut Call<'_>) -> Done {
-    call.out.array(3);
-    call.out.bulk("master");
-    call.out.integer(0);
-    call.out.array(0);
     Ok(())
 }
 

@@ -10,6 +10,7 @@ mod reload;
 
 use std::time::Duration;
 
+use ::replication::Id;
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, NO_SUCH_KEY, SYNTAX};
 use engine::spec::*;
@@ -81,7 +82,8 @@ fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             ok_after(call, |host| host.set_cron(!yes))
         }
         (b"change-repl-id", 2) => {
-            call.engine.admin().new_replication_id(&mut call.session.random);
+            let random = std::array::from_fn(|_| call.session.random.u8(..));
+            call.engine.replication().stream().set_id(Id::from_random(random));
             ok(call)
         }
         (b"config-rewrite-force-all", 2) => match call.engine.host() {

@@ -132,15 +132,10 @@ impl Unit<'_> {
     /// journal has the committed changes already.
     #[inline]
     fn append(&mut self, committed: Option<Shards>) -> Result<u64, Failure> {
+        let logged = self.append_commands(committed.is_some());
         let Some(log) = self.engine.log() else { return Ok(0) };
         let end = match self.engine.logs_commands() {
-            true => {
-                let replays = || self.session.as_ref().is_some_and(|session| session.replay);
-                if committed.is_some() && !self.effects.enabled() && !replays() {
-                    log.note_skipped();
-                }
-                self.effects.append_to(log)
-            }
+            true => logged,
             false => committed.is_some().then(|| log.end()),
         };
         if let Some(end) = end {
@@ -158,6 +153,36 @@ impl Unit<'_> {
             Err(_) if matches!(self.role, Role::Serve(_)) => Ok(seen),
             checked => checked,
         }
+    }
+
+    /// Appends the effects to the log, if it takes commands, and to the stream for replicas. Returns
+    /// where they end in the log.
+    #[inline]
+    fn append_commands(&mut self, committed: bool) -> Option<u64> {
+        let engine = self.engine;
+        let log = engine.log().filter(|_| engine.logs_commands());
+        let is_streamed = engine.replication().takes_effects();
+        if log.is_none() && !is_streamed {
+            return None;
+        }
+        let replays = || self.session.as_ref().is_some_and(|session| session.replay);
+        if committed && !self.effects.enabled() && !replays() {
+            log.iter().for_each(|log| log.note_skipped());
+            if is_streamed {
+                engine.replication().stream().note_skipped();
+            }
+        }
+        let (first, last, commands) = self.effects.commands()?;
+        let end = log.map(|log| log.append(first, last, commands));
+        if is_streamed {
+            let (first, last) = (first.number() as u32, last.number() as u32);
+            let end = engine.replication().stream().append(first, last, commands);
+            if let Some(session) = &mut self.session {
+                session.replicated_to = end;
+            }
+        }
+        self.effects.forget_commands();
+        end
     }
 }
 

@@ -96,7 +96,7 @@ impl Engine {
         }
         let mark = out.mark();
         let buffer = std::mem::take(&mut session.effects);
-        let mut effects = self.new_effects(buffer, self.logs_commands());
+        let mut effects = self.new_effects(buffer, self.collects_commands());
         if session.can_wait() {
             out.begin_limit(LARGE);
         }

@@ -31,6 +31,8 @@ pub enum Next {
     Walk,
     /// Send a dump of the data ([`crate::host::Host::send_dump`]), then close.
     SendDump,
+    /// The client is a replica now: send it what it still needs, and then the stream.
+    Replicate,
     /// The session is blocked: wait until [`crate::Engine::unblocked`] or
     /// [`crate::Engine::time_out`] gives the reply.
     Block,

@@ -102,7 +102,7 @@ impl Engine {
         now_ns: u64,
     ) -> Outcome {
         let has_log = self.log().is_some();
-        let logged = has_log && self.logs_commands() && !session.replay;
+        let logged = self.collects_commands() && !session.replay;
         let buffer = if logged { std::mem::take(&mut session.effects) } else { Vec::new() };
         let mut effects = self.new_effects(buffer, logged);
         let mark = out.mark();
@@ -123,10 +123,10 @@ impl Engine {
             self.finish(&mut call, now_ns, done.is_err());
         }
         let outcome = Outcome { next: call.next, durable_at: call.durable_at };
+        if logged {
+            session.effects = effects.into_buffer();
+        }
         if has_log {
-            if logged {
-                session.effects = effects.into_buffer();
-            }
             session.written_to = session.written_to.max(outcome.durable_at);
         }
         outcome

@@ -92,7 +92,7 @@ impl Engine {
 
     /// Effects of work that no client asked for.
     fn own_effects(&self) -> Effects {
-        self.new_effects(Vec::new(), self.logs_commands())
+        self.new_effects(Vec::new(), self.collects_commands())
     }
 
     fn own_unit<'u>(&'u self, effects: &'u mut Effects) -> Unit<'u> {

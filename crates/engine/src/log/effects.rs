@@ -11,7 +11,6 @@
 use keyspace::{Change, Db, Event, Key, Txn};
 use smallvec::SmallVec;
 
-use super::command_log::CommandLog;
 use crate::notify::events::{EventClass, EventClasses, KeyEvent};
 use crate::notify::receivers::Receivers;
 use crate::scripts::libraries::Uncommitted;
@@ -378,16 +377,15 @@ impl Effects {
         self.group = Group { len: self.bytes.len(), count: self.count };
     }
 
-    /// Gives everything to the log.
+    /// Returns all commands, if there are any: the database that the first needs selected, the one
+    /// that the last leaves selected, and their bytes.
     #[inline]
-    pub(crate) fn append_to(&mut self, log: &dyn CommandLog) -> Option<u64> {
+    pub(crate) fn commands(&mut self) -> Option<(Db, Db, &[u8])> {
         if self.count == 0 {
             return None;
         }
         self.end_group();
-        let end = log.append(self.first, self.last, &self.bytes);
-        self.forget_commands();
-        Some(end)
+        Some((self.first, self.last, &self.bytes))
     }
 
     /// Drops the commands for the log.

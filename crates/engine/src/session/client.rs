@@ -69,6 +69,8 @@ pub struct Client {
     pub last_command: AtomicUsize,
     /// MONITOR.
     pub monitor: AtomicBool,
+    /// Whether it is a replica.
+    pub is_replica: AtomicBool,
     /// CLIENT NO-EVICT.
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.

@@ -74,6 +74,7 @@ pub fn flags(client: &Client) -> String {
             flags.push(flag);
         }
     };
+    add('S', client.is_replica.load(Relaxed));
     add('O', client.monitor.load(Relaxed));
     add('P', client.is_subscribed());
     add('x', client.queued.load(Relaxed) >= 0);

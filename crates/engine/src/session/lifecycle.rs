@@ -42,6 +42,9 @@ impl Engine {
             }
             return;
         }
+        if let Some(entry) = session.replica.take().and_then(|replica| replica.entry) {
+            self.replication().replicas().leave(&entry);
+        }
         session.end_wait();
         stop_waiting(self, session);
         self.tracking_clients().end(session);

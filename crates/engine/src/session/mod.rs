@@ -10,6 +10,7 @@ mod lifecycle;
 pub(crate) mod moved_call;
 pub mod packed_requests;
 pub mod permissions;
+pub mod replica;
 pub mod users;
 pub mod walk;
 
@@ -28,6 +29,7 @@ use crate::scripts::running::{LongSince, RunningScript};
 use crate::session::client::{Client, SESSION_BYTES, Waiter};
 use crate::session::moved_call::MovedCall;
 use crate::session::packed_requests::PackedRequests;
+use crate::session::replica::AsReplica;
 use crate::session::users::Account;
 use crate::session::walk::Walk;
 
@@ -56,15 +58,6 @@ pub struct Queue {
     pub(crate) flags: u32,
     /// Bytes of their arguments.
     pub bytes: usize,
-}
-
-/// A client's demands on the dump that SYNC is to send (REPLCONF).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct DumpRequest {
-    /// Whether it wants the dump only.
-    pub is_only: bool,
-    /// Whether it knows the mark at the end.
-    pub knows_mark: bool,
 }
 
 /// One connection.
@@ -102,6 +95,8 @@ pub struct Session {
     pub touched: Arc<AtomicBool>,
     /// The end of its last write in the command log.
     pub written_to: u64,
+    /// The end of its last write in the stream for replicas.
+    pub replicated_to: u64,
     /// Space for rewritten commands on their way to the command log, reused.
     pub(crate) effects: Vec<u8>,
     /// Whether its commands may block.
@@ -143,8 +138,8 @@ pub struct Session {
     pub(crate) slow_block: Option<Box<SlowBlock>>,
     /// What it waits for, while it is blocked.
     pub(crate) waiter: Option<Arc<Waiter>>,
-    /// The demands of REPLCONF on the dump of SYNC.
-    pub dump_request: DumpRequest,
+    /// Its place as a replica, and what it said by REPLCONF.
+    pub replica: Option<Box<AsReplica>>,
 }
 
 const _: () = assert!(size_of::<Session>().abs_diff(SESSION_BYTES) <= 128);
@@ -174,6 +169,7 @@ impl Session {
             watches: Vec::new(),
             touched: Arc::default(),
             written_to: 0,
+            replicated_to: 0,
             effects: Vec::new(),
             can_block: false,
             can_walk: false,
@@ -191,7 +187,7 @@ impl Session {
             moved: None,
             running_script: None,
             waiter: None,
-            dump_request: DumpRequest::default(),
+            replica: None,
         }
     }
 

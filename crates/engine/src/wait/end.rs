@@ -66,6 +66,7 @@ impl Engine {
             ReplyMode::Skip => session.reply = ReplyMode::On,
         }
         session.written_to = session.written_to.max(ending.durable_at);
+        session.replicated_to = self.replication().stream().end();
         Outcome { next: Next::Reply, durable_at: ending.durable_at }
     }
 

@@ -151,7 +151,7 @@ impl<'e> Round<'e> {
             listed: HashSet::new(),
             visited: Vec::new(),
             served: Vec::new(),
-            effects: engine.new_effects(Vec::new(), engine.logs_commands()),
+            effects: engine.new_effects(Vec::new(), engine.collects_commands()),
             shown: Vec::new(),
             losses,
         }

@@ -43,6 +43,8 @@ pub(super) enum Step {
     Walking,
     /// Send a dump after the replies, and close.
     SendDump,
+    /// The client is a replica from now on.
+    Replicate,
     /// Send the replies and close.
     Close,
     /// End the server.
@@ -182,6 +184,7 @@ fn execute(connection: &mut Connection) -> Step {
         Next::Paused => (Step::Paused, true),
         Next::Locked => (Step::Locked, true),
         Next::SendDump => (Step::SendDump, false),
+        Next::Replicate => (Step::Replicate, false),
         Next::Close => (Step::Close, false),
         Next::Shutdown { nosave, now, force, save } => {
             (Step::Shutdown(Request { save, nosave, now, force }), false)

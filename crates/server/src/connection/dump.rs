@@ -1,4 +1,5 @@
-//! A dump over a connection (SYNC): the pieces that the writing thread passes on go to the socket.
+//! A dump over a connection (SYNC, PSYNC): the pieces that the writing thread passes on go to the
+//! socket.
 //!
 //! Memory is bounded by the channel between them. If the client takes nothing for a while, or is
 //! killed, the channel is dropped, and the thread notices.
@@ -8,7 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
-use commands::admin::Passed;
+use commands::Failure;
+use commands::admin::{Passed, SentDump};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, channel};
 
@@ -16,34 +18,45 @@ use super::Connection;
 
 /// Pieces that wait to be sent.
 const PIECES: usize = 16;
-/// How long a client may take nothing: Redis's default for `repl-timeout`.
-const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Sends a dump; the rest of it is sent at the end like any reply.
-pub(super) async fn send(connection: &mut Connection) {
-    let (sender, mut pieces) = channel(PIECES);
-    let pass = move |piece| match sender.try_send(piece) {
-        Ok(()) => Passed::Yes,
-        Err(TrySendError::Full(piece)) => Passed::Later(piece),
-        Err(TrySendError::Closed(_)) => Passed::Gone,
+/// Sends a dump to a client that wants nothing after it; the rest of it is sent at the end like any
+/// reply.
+pub(super) async fn send_only(connection: &mut Connection) {
+    let replica = connection.session.replica.as_ref();
+    let is_marked = replica.is_some_and(|replica| replica.knows_mark);
+    let mut pieces = match begin(connection, SentDump { is_marked, at_cut: Box::new(Vec::new) }) {
+        Ok(pieces) => pieces,
+        Err(failure) => {
+            connection.worker.shared.engine.stats().error(failure.code());
+            connection.output.writer.error(failure.as_bytes());
+            return;
+        }
     };
-    let engine = &connection.worker.shared.engine;
-    let Some(host) = engine.host() else { return };
-    if let Err(failure) = host.send_dump(Box::new(pass)) {
-        engine.stats().error(failure.code());
-        connection.output.writer.error(failure.as_bytes());
-        return;
-    }
     while drain(connection).await {
         let Some(piece) = next(connection, &mut pieces).await else { return };
         connection.output.writer.buffer().extend_from_slice(&piece);
     }
 }
 
+/// Begins a dump, whose pieces arrive here; an empty one says that it is complete.
+pub(super) fn begin(connection: &Connection, dump: SentDump) -> Result<Receiver<Vec<u8>>, Failure> {
+    let (sender, pieces) = channel(PIECES);
+    let pass = move |piece| match sender.try_send(piece) {
+        Ok(()) => Passed::Yes,
+        Err(TrySendError::Full(piece)) => Passed::Later(piece),
+        Err(TrySendError::Closed(_)) => Passed::Gone,
+    };
+    let host = connection.worker.shared.engine.host().ok_or("ERR there is no server")?;
+    host.send_dump(dump, Box::new(pass))?;
+    Ok(pieces)
+}
+
 /// Sends the pending output; false if the connection is to end.
-async fn drain(connection: &mut Connection) -> bool {
+pub(super) async fn drain(connection: &mut Connection) -> bool {
+    let patience = connection.worker.shared.config.values().repl_timeout;
     let sent = poll_fn(|cx| connection.poll_drain(cx));
-    if tokio::time::timeout(PATIENCE, sent).await.is_err() {
+    let patience = Duration::from_secs(u64::try_from(patience).unwrap_or(1));
+    if tokio::time::timeout(patience, sent).await.is_err() {
         tracing::warn!("A client takes nothing of the dump that it asked for: closed");
         connection.output.clear();
         return false;
@@ -51,7 +64,11 @@ async fn drain(connection: &mut Connection) -> bool {
     connection.output.is_empty() && !connection.client.killed.load(Relaxed)
 }
 
-async fn next(connection: &mut Connection, pieces: &mut Receiver<Vec<u8>>) -> Option<Vec<u8>> {
+/// Waits for the next piece; none if there are no more, or the client is killed.
+pub(super) async fn next(
+    connection: &mut Connection,
+    pieces: &mut Receiver<Vec<u8>>,
+) -> Option<Vec<u8>> {
     poll_fn(|cx| {
         connection.store_waker(cx);
         match connection.client.killed.load(Relaxed) {

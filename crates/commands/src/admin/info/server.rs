@@ -1,4 +1,4 @@
-//! Sections about the process: server, clients, stats, replication, CPU, commands, errors, latency.
+//! Sections about the process: server, clients, stats, CPU, commands, errors, latency.
 
 use engine::line_text::in_field;
 use engine::notify::receivers::Kind;
@@ -147,20 +147,6 @@ fn denied(page: &mut Page<'_, '_>) {
     ] {
         page.line(name, users.denied(reason));
     }
-}
-
-pub(super) fn replication(page: &mut Page<'_, '_>) {
-    page.line("role", "master");
-    page.line("connected_slaves", 0);
-    page.line("master_failover_state", "no-failover");
-    page.line("master_replid", page.call.engine.admin().replication_id());
-    page.line("master_replid2", "0".repeat(40));
-    page.line("master_repl_offset", 0);
-    page.line("second_repl_offset", -1);
-    page.line("repl_backlog_active", 0);
-    page.line("repl_backlog_size", 1_048_576);
-    page.line("repl_backlog_first_byte_offset", 0);
-    page.line("repl_backlog_histlen", 0);
 }
 
 pub(super) fn cpu(page: &mut Page<'_, '_>) {

@@ -10,7 +10,6 @@ mod monitors;
 mod slow_log;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
 use histogram::Histograms;
 use monitors::Monitors;
@@ -42,12 +41,11 @@ pub struct State {
     pub last_save_s: AtomicU64,
     /// Bytes that the process took before it served clients, if they count as used.
     pub startup_memory: AtomicU64,
-    replication_id: Mutex<String>,
 }
 
 impl State {
     /// Makes the state for this many commands and threads.
-    pub fn new(commands: usize, threads: usize, now_ms: u64, seed: u64) -> State {
+    pub fn new(commands: usize, threads: usize, now_ms: u64) -> State {
         State {
             slow_log: SlowLog::default(),
             large_requests: SlowLog::of_sizes(),
@@ -60,19 +58,7 @@ impl State {
             pause_all: AtomicBool::new(false),
             last_save_s: AtomicU64::new(now_ms / 1000),
             startup_memory: AtomicU64::new(0),
-            replication_id: Mutex::new(random_id(&mut fastrand::Rng::with_seed(seed))),
         }
-    }
-
-    /// Returns 40 hexadecimal digits that name the history of this data set.
-    pub fn replication_id(&self) -> String {
-        self.replication_id.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Gives the history of this data set another name.
-    pub fn new_replication_id(&self, random: &mut fastrand::Rng) {
-        let id = random_id(random);
-        *self.replication_id.lock().unwrap_or_else(PoisonError::into_inner) = id;
     }
 
     /// Returns the end of the pause of clients, unix ms; 0 if there is none.
@@ -91,8 +77,4 @@ impl State {
         self.pause_until_ms.store(0, Relaxed);
         self.pause_all.store(false, Relaxed);
     }
-}
-
-fn random_id(random: &mut fastrand::Rng) -> String {
-    (0..20).map(|_| format!("{:02x}", random.u8(..))).collect()
 }

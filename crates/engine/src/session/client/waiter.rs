@@ -112,6 +112,11 @@ impl Waiter {
         self.unclaimed.wait_while(state, claimed).unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns true if it waits no more.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(*self.state(), State::Ended(_))
+    }
+
     fn is_free(&self, state: &State) -> bool {
         matches!(state, State::Waiting) && !self.client.killed.load(Relaxed)
     }

@@ -3,15 +3,20 @@
 //! If the writes are not durable yet, they are made so at once, on the client's thread: by a sync
 //! of the log or of the pool's journal, as with `appendfsync always`, and not by waiting for the
 //! next one. A pool without a journal has nothing to do: no reply is sent before its write is
-//! durable. There are no replicas, so a client that wants one waits until its timeout.
+//! durable. A replica says by `REPLCONF ACK offset FACK offset` what it has durably.
 
+use std::sync::Arc;
+
+use ::replication::Replicas;
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure};
+use engine::replication::Wanted;
 use engine::spec::*;
 use keyspace::{Key, Txn, Type};
 use resp::Writer;
 
-use super::{BlockedOperation, Serving, milliseconds};
+use super::check_is_primary;
+use crate::blocking::{BlockedOperation, Serving, milliseconds};
 
 pub(crate) const WAITAOF: CommandSpec = CommandSpec {
     name: "waitaof",
@@ -28,9 +33,11 @@ pub(crate) const WAITAOF: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// The reply after the timeout: no replicas, and what was durable here.
+/// The reply: what was durable here, and how many replicas have it durably when the wait ends.
 struct Acknowledged {
     here: bool,
+    replicas: Arc<Replicas>,
+    wanted: Wanted,
 }
 
 impl BlockedOperation for Acknowledged {
@@ -41,11 +48,12 @@ impl BlockedOperation for Acknowledged {
     fn time_out(&self, out: &mut Writer) {
         out.array(2);
         out.integer(self.here.into());
-        out.integer(0);
+        out.integer(self.wanted.reached(&self.replicas) as i64);
     }
 }
 
 fn waitaof(call: &mut Call<'_>) -> Done {
+    check_is_primary(call, "WAITAOF")?;
     let wanted = call.int(1)?;
     if !(0..=1).contains(&wanted) {
         return Err("ERR value is out of range, value must between 0 and 1".into());
@@ -66,11 +74,19 @@ fn waitaof(call: &mut Call<'_>) -> Done {
         Some(log) => keeps && log.is_durable(end),
         None => keeps,
     };
-    let operation = Acknowledged { here };
-    if replicas == 0 && i64::from(here) >= wanted {
+    let count = usize::try_from(replicas).unwrap_or(usize::MAX);
+    let offset = call.session.replicated_to;
+    let of_replicas = Wanted { replicas: count, offset, durable: true };
+    let replicas = Arc::clone(call.engine.replication().replicas());
+    let operation = Acknowledged { here, replicas, wanted: of_replicas };
+    let is_here = i64::from(here) >= wanted;
+    if is_here && of_replicas.reached(&operation.replicas) >= count {
         operation.time_out(call.out);
-    } else {
-        call.block(Type::String, &[], Box::new(operation), until);
+        return Ok(());
+    }
+    call.block(Type::String, &[], Box::new(operation), until);
+    if is_here {
+        call.engine.wait_for_replicas(call.session, of_replicas);
     }
     Ok(())
 }

@@ -1,0 +1,35 @@
+//! The commands of replication: what replicas ask for, what is asked of this server as a primary
+//! and as a replica, and the waits for replicas.
+
+mod replconf;
+mod replica_of;
+mod role;
+mod sync;
+mod wait;
+mod wait_aof;
+
+use engine::failure::Failure;
+use engine::spec::CommandSpec;
+use engine::{Call, Done};
+
+/// The group's commands.
+pub(crate) const COMMANDS: &[&CommandSpec] = &[
+    &sync::SYNC,
+    &sync::PSYNC,
+    &replconf::REPLCONF,
+    &replica_of::REPLICAOF,
+    &replica_of::SLAVEOF,
+    &role::ROLE,
+    &wait::WAIT,
+    &wait_aof::WAITAOF,
+];
+
+/// Refuses a wait for replicas on a server that has a primary.
+fn check_is_primary(call: &Call<'_>, command: &str) -> Done {
+    if !call.engine.replication().is_replica() {
+        return Ok(());
+    }
+    Err(Failure::text(format!(
+        "ERR {command} cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated."
+    )))
+}

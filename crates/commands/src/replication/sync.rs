@@ -1,0 +1,122 @@
+//! PSYNC and SYNC: a client becomes a replica.
+//!
+//! A replica that was here before asks to continue (PSYNC with the ID of a history and the number of
+//! the first byte that it lacks). If that is not possible it gets a dump, and after it the stream
+//! from the moment at which the dump was fixed on. A client that said `REPLCONF rdb-only 1` gets
+//! the dump and nothing after it: `redis-cli --rdb` and `perdura backup` ask for that.
+//!
+//! The reply to PSYNC that promises a dump is sent with it, since it names the offset at which the
+//! dump was fixed; the connection does that ([`Next::SendDump`], [`Next::Replicate`]).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use ::replication::{Id, Replica, Stage};
+use engine::call::{Call, Next, Run};
+use engine::failure::{Done, NOT_INTEGER};
+use engine::spec::*;
+
+pub(crate) const SYNC: CommandSpec = CommandSpec {
+    name: "sync",
+    summary: "Internal command used for replication",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: 1,
+    flags: ADMIN | NOSCRIPT | NO_ASYNC_LOADING | NO_MULTI,
+    run: Run::Session(sync),
+    ..CommandSpec::EMPTY
+};
+
+pub(crate) const PSYNC: CommandSpec = CommandSpec {
+    name: "psync",
+    summary: "Internal command used for replication",
+    since: "2.8.0",
+    group: Group::Server,
+    arity: -3,
+    flags: ADMIN | NOSCRIPT | NO_ASYNC_LOADING | NO_MULTI,
+    args: &[string("replicationid"), integer("offset")],
+    run: Run::Session(psync),
+    ..CommandSpec::EMPTY
+};
+
+const NO_LINK: &str = "NOMASTERLINK Can't SYNC while not connected with my master";
+const NO_CONNECTION: &str = "ERR only a connection can be a replica";
+
+fn sync(call: &mut Call<'_>) -> Done {
+    check(call)?;
+    let wants = call.session.replica.get_or_insert_default();
+    if wants.wants_dump_only {
+        call.next = Next::SendDump;
+    } else if wants.entry.is_none() {
+        enter(call, Stage::WaitsForDump);
+    }
+    Ok(())
+}
+
+fn psync(call: &mut Call<'_>) -> Done {
+    check(call)?;
+    let number = call.int(2).map_err(|_| NOT_INTEGER)?;
+    if call.session.replica.as_ref().is_some_and(|replica| replica.entry.is_some()) {
+        return Ok(());
+    }
+    // What is asked for is the number of the first byte that is missing, counted from 1.
+    let has = u64::try_from(number).ok().and_then(|number| number.checked_sub(1));
+    let history = Id::parse(call.args[1]).zip(has);
+    let stream = Arc::clone(call.engine.replication().stream());
+    let resumed = history.and_then(|(id, offset)| stream.resume(id, offset));
+    let line = |text: &str| {
+        if let Some(host) = call.engine.host() {
+            host.log(&format!("Replica {}: {text}", call.session.client.peer.addr));
+        }
+    };
+    let Some((id, cursor)) = resumed else {
+        match history {
+            Some((id, offset)) => line(&format!(
+                "full synchronization, since it asks for history {id} after byte {offset}, and here is {}",
+                describe(&stream.position())
+            )),
+            None => line("full synchronization"),
+        }
+        enter(call, Stage::WaitsForDump);
+        return Ok(());
+    };
+    line("continues where it was");
+    let replica = call.session.replica.get_or_insert_default();
+    replica.cursor = Some(cursor);
+    match replica.knows_new_id {
+        true => call.out.simple(format!("CONTINUE {id}")),
+        false => call.out.simple("CONTINUE"),
+    }
+    enter(call, Stage::Online);
+    Ok(())
+}
+
+fn describe(here: &::replication::Position) -> String {
+    format!("history {} with the bytes {} to {}", here.id, here.end - here.kept, here.end)
+}
+
+fn check(call: &Call<'_>) -> Done {
+    let replication = call.engine.replication();
+    if replication.is_replica() && !replication.is_linked() {
+        return Err(NO_LINK.into());
+    }
+    if !call.session.can_block {
+        return Err(NO_CONNECTION.into());
+    }
+    Ok(())
+}
+
+/// Makes the client a replica.
+fn enter(call: &mut Call<'_>, stage: Stage) {
+    let (replication, now) = (call.engine.replication(), call.now_ms());
+    replication.switch_on();
+    let client = &call.session.client;
+    let host = client.peer.addr.rsplit_once(':').map_or("", |(host, _)| host);
+    let replica = call.session.replica.get_or_insert_default();
+    let host = replica.host.clone().unwrap_or_else(|| host.to_owned());
+    let entry = Replica::new(client.id, host, replica.port, now);
+    entry.set_stage(stage, now);
+    replica.entry = Some(replication.replicas().enter(entry));
+    client.is_replica.store(true, Relaxed);
+    call.next = Next::Replicate;
+}

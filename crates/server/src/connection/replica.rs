@@ -1,0 +1,240 @@
+//! A connection of a replica: its dump, if it needs one, and then the stream.
+//!
+//! What was committed may not yet be safe. So the connection notes the end of the stream, then the
+//! end of the log, waits at the commit barrier until the log is settled up to there, as a reply
+//! does, and sends the stream up to the noted end: a replica never has what a restart of its
+//! primary would not have. The replica's commands (`REPLCONF ACK`) get no replies.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use commands::ReplyMode;
+use commands::admin::SentDump;
+use replication::stream::BLOCK;
+use replication::{Cursor, Lost, Replica, Stage};
+
+use super::batch::Step;
+use super::{Connection, batch, dump};
+use crate::worker::Worker;
+
+/// How often the replica's silence, and what waits for it, are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// The pause after the log could not be settled.
+const FAILED: Duration = Duration::from_millis(100);
+/// The pause while too many dumps are being sent.
+const BUSY: Duration = Duration::from_secs(1);
+
+/// What the connection has to do next.
+enum Event {
+    /// The replica sent something.
+    Input,
+    /// There is more of the stream than may be sent by now.
+    More,
+    /// The replica is gone or must go.
+    Gone,
+}
+
+/// Serves a replica until either side ends it.
+pub(super) async fn serve(mut connection: Connection) {
+    connection.session.reply = ReplyMode::Off;
+    let Some(replica) = &mut connection.session.replica else { return };
+    let Some(entry) = replica.entry.clone() else { return };
+    let cursor = match replica.cursor.take() {
+        Some(cursor) => Some(cursor),
+        None => send_dump(&mut connection, &entry).await,
+    };
+    let Some(cursor) = cursor else { return };
+    let name = format!("{}:{}", entry.host, entry.port);
+    let mut sender = Sender { cursor, entry, may_send: 0, over_since_ms: None };
+    if let Err(Lost) = sender.send_stream(&mut connection).await {
+        tracing::warn!(
+            "Replica {name} is too far behind, or the history was replaced: disconnected"
+        );
+    }
+    tracing::info!("Connection with replica {name} lost.");
+}
+
+/// Sends a dump. Returns the replica's place in the stream, after it said that it has the dump.
+async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Cursor> {
+    let place: Arc<Mutex<Option<Cursor>>> = Arc::default();
+    let is_marked = connection.session.replica.as_ref()?.knows_mark;
+    let mut pieces = loop {
+        let (engine, at) = (Arc::clone(&connection.worker.shared.engine), Arc::clone(&place));
+        let at_cut = move || {
+            let stream = engine.replication().stream();
+            let is_replica = engine.replication().is_replica();
+            let (position, cursor) = if is_replica { stream.cut_received() } else { stream.cut() };
+            *at.lock().unwrap_or_else(PoisonError::into_inner) = Some(cursor);
+            format!("+FULLRESYNC {} {}\r\n", position.id, position.end).into_bytes()
+        };
+        match dump::begin(connection, SentDump { is_marked, at_cut: Box::new(at_cut) }) {
+            Ok(pieces) => break pieces,
+            // Too many at once: the replica waits, and is told so.
+            Err(_) => tokio::time::sleep(BUSY).await,
+        }
+        connection.output.writer.buffer().push(b'\n');
+        if !dump::drain(connection).await {
+            return None;
+        }
+    };
+    loop {
+        let Ok(piece) = tokio::time::timeout(LOOK, dump::next(connection, &mut pieces)).await
+        else {
+            connection.output.writer.buffer().push(b'\n');
+            if entry.stage() == Stage::WaitsForDump && !dump::drain(connection).await {
+                return None;
+            }
+            continue;
+        };
+        // Without a complete dump the replica finds that the connection ends.
+        let piece = piece?;
+        if piece.is_empty() {
+            break;
+        }
+        let now = connection.now_ms();
+        entry.set_stage(Stage::ReceivesDump, now);
+        connection.output.writer.buffer().extend_from_slice(&piece);
+        if !dump::drain(connection).await {
+            return None;
+        }
+    }
+    if !is_marked {
+        entry.set_stage(Stage::Online, connection.now_ms());
+    }
+    place.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// What a replica is sent, and how far.
+struct Sender {
+    cursor: Cursor,
+    entry: Arc<Replica>,
+    /// The offset up to which the stream may be sent.
+    may_send: u64,
+    /// Since when the bytes that wait for the replica exceed their soft limit, unix ms.
+    over_since_ms: Option<u64>,
+}
+
+impl Sender {
+    /// Sends the stream until the connection ends.
+    async fn send_stream(&mut self, connection: &mut Connection) -> Result<(), Lost> {
+        loop {
+            let event = poll_fn(|cx| self.poll(connection, cx));
+            let event = match tokio::time::timeout(LOOK, event).await {
+                Ok(event) => event?,
+                Err(_) if self.is_patient(connection)? => continue,
+                Err(_) => return Ok(()),
+            };
+            match event {
+                Event::Gone => return Ok(()),
+                Event::More => self.settle(&Arc::clone(&connection.worker)).await,
+                Event::Input => {
+                    if !obey(connection) || !self.is_patient(connection)? {
+                        return Ok(());
+                    }
+                    // A replica that got a marked dump says that it has it.
+                    if self.entry.stage() == Stage::ReceivesDump && self.entry.has_acknowledged() {
+                        self.entry.set_stage(Stage::Online, connection.now_ms());
+                        let Replica { host, port, .. } = &*self.entry;
+                        tracing::info!("Synchronization with replica {host}:{port} succeeded");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until everything that is in the stream now is as safe as an acknowledged write.
+    async fn settle(&mut self, worker: &Worker) {
+        let engine = &worker.shared.engine;
+        let end = engine.replication().stream().end();
+        let log = engine.log().map_or(0, |log| log.end());
+        match worker.commit_barrier.pass(log).await {
+            Ok(()) => self.may_send = end,
+            Err(_) => tokio::time::sleep(FAILED).await,
+        }
+    }
+
+    fn poll(
+        &mut self,
+        connection: &mut Connection,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Event, Lost>> {
+        connection.store_waker(cx);
+        if connection.client.killed.load(Relaxed) {
+            return Poll::Ready(Ok(Event::Gone));
+        }
+        let is_online = self.entry.stage() == Stage::Online;
+        // A few blocks, then others have their turn.
+        let mut left = super::MOST_IN_TURN / BLOCK;
+        while is_online && connection.output.is_empty() && left > 0 {
+            left -= 1;
+            if self.cursor.read(self.may_send, connection.output.writer.buffer())? == 0 {
+                break;
+            }
+            if !connection.try_write(cx) {
+                return Poll::Ready(Ok(Event::Gone));
+            }
+        }
+        if !connection.try_write(cx) {
+            return Poll::Ready(Ok(Event::Gone));
+        }
+        connection.input.grow_for_more();
+        match connection.poll_read(cx) {
+            Poll::Ready(true) => return Poll::Ready(Ok(Event::Input)),
+            Poll::Ready(false) => return Poll::Ready(Ok(Event::Gone)),
+            Poll::Pending => {}
+        }
+        let is_idle = is_online && connection.output.is_empty();
+        if is_idle && self.cursor.offset()? < self.may_send {
+            let _ = pin!(tokio::task::yield_now()).poll(cx);
+        } else if is_idle && self.cursor.poll(cx.waker())? {
+            return Poll::Ready(Ok(Event::More));
+        }
+        Poll::Pending
+    }
+
+    /// Returns false if the replica was silent for too long, or takes too little.
+    fn is_patient(&mut self, connection: &Connection) -> Result<bool, Lost> {
+        let shared = &connection.worker.shared;
+        let now = connection.now_ms();
+        let Replica { host, port, .. } = &*self.entry;
+        let silent_s = self.entry.lag_s(now);
+        if i128::from(silent_s) > i128::from(shared.config.values().repl_timeout) {
+            tracing::warn!("Replica {host}:{port} has said nothing for {silent_s} s: disconnected");
+            return Ok(false);
+        }
+        let behind =
+            shared.engine.replication().stream().end().saturating_sub(self.cursor.offset()?);
+        let limit = shared.limits.replica();
+        if limit.soft == 0 || behind < limit.soft {
+            self.over_since_ms = None;
+            return Ok(true);
+        }
+        let since = *self.over_since_ms.get_or_insert(now);
+        let is_over = now.saturating_sub(since) > limit.seconds * 1000;
+        if is_over {
+            tracing::warn!(
+                "Replica {host}:{port} is {behind} bytes behind since {} s: disconnected \
+                 (client-output-buffer-limit replica)",
+                limit.seconds
+            );
+        }
+        Ok(!is_over)
+    }
+}
+
+/// Executes what the replica sent. Returns false if the connection is to end.
+fn obey(connection: &mut Connection) -> bool {
+    loop {
+        let step = batch::run(connection);
+        connection.log_end = 0;
+        match step {
+            Step::Done => return batch::is_within_limit(connection),
+            Step::More => {}
+            _ => return false,
+        }
+    }
+}

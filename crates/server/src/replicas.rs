@@ -1,0 +1,62 @@
+//! The periodic part of a primary's work for its replicas.
+
+use std::time::Duration;
+
+use replication::Id;
+
+use crate::config::Values;
+use crate::machine;
+use crate::shared::Shared;
+
+/// When this was done last.
+#[derive(Default)]
+pub(crate) struct ReplicaCare {
+    pinged: Duration,
+    /// Since when there are no replicas.
+    alone_since: Option<Duration>,
+}
+
+impl ReplicaCare {
+    /// Shows the replicas that their primary is alive, ends the stream when nobody has needed it
+    /// for long, and refuses writes while there are too few replicas.
+    pub(crate) fn tend(&mut self, shared: &Shared, now: Duration) {
+        let values = shared.config.values();
+        require(shared, &values);
+        let replication = shared.engine.replication();
+        let stream = replication.stream();
+        stream.set_limits(values.repl_backlog_size, shared.limits.replica().hard);
+        if !replication.takes_effects() {
+            return;
+        }
+        let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        if replication.replicas().count() > 0 {
+            self.alone_since = None;
+            if now.saturating_sub(self.pinged) >= seconds(values.repl_ping_replica_period) {
+                self.pinged = now;
+                replication.append_free(replication::PING);
+            }
+            return;
+        }
+        let ttl = seconds(values.repl_backlog_ttl);
+        let since = *self.alone_since.get_or_insert(now);
+        if !ttl.is_zero() && now.saturating_sub(since) > ttl {
+            let Ok(random) = machine::random() else { return };
+            self.alone_since = None;
+            stream.switch_off(Id::from_random(random));
+            tracing::info!(
+                "Replication backlog freed after {} seconds without connected replicas.",
+                ttl.as_secs()
+            );
+        }
+    }
+}
+
+/// Refuses writes while fewer replicas than `min-replicas-to-write` were heard during the last
+/// `min-replicas-max-lag` seconds.
+pub(crate) fn require(shared: &Shared, values: &Values) {
+    let engine = &shared.engine;
+    let (least, lag) = (values.min_replicas_to_write, values.min_replicas_max_lag);
+    let counts = least > 0 && lag > 0 && !engine.replication().is_replica();
+    let good = || engine.replication().replicas().good(lag, engine.clock().unix_ms());
+    engine.config().set_lacks_replicas(counts && (good() as u64) < least);
+}
