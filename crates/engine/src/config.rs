@@ -11,7 +11,7 @@ use std::sync::atomic::{
 };
 use std::sync::{PoisonError, RwLock};
 
-use crate::failure::{Failure, NO_REPLICAS, SAVE_FAILED};
+use crate::failure::{Failure, NO_REPLICAS, READ_ONLY, SAVE_FAILED};
 use crate::notify::events::EventClasses;
 use keyspace::{Db, Limits, NodeLimits, StreamLimits};
 
@@ -103,6 +103,9 @@ pub struct Config {
     refuses_writes: AtomicBool,
     lacks_replicas: AtomicBool,
     save_failed: AtomicBool,
+    /// `replica-read-only`, and whether this server is a replica.
+    replicas_are_read_only: AtomicBool,
+    is_replica: AtomicBool,
     /// Why no write is taken for now, for the server's own reasons; empty: none.
     writes_refused: RwLock<String>,
     calls_any_from_script: AtomicBool,
@@ -119,6 +122,8 @@ impl Default for Config {
             refuses_writes: AtomicBool::new(false),
             lacks_replicas: AtomicBool::new(false),
             save_failed: AtomicBool::new(false),
+            replicas_are_read_only: AtomicBool::new(true),
+            is_replica: AtomicBool::new(false),
             writes_refused: RwLock::default(),
             calls_any_from_script: AtomicBool::new(false),
             skips_checksums: AtomicBool::new(false),
@@ -280,6 +285,7 @@ impl Config {
     #[cold]
     pub(crate) fn why_writes_are_refused(&self) -> Failure {
         match self.writes_refused() {
+            _ if self.is_read_only_replica() => READ_ONLY.into(),
             _ if self.save_failed() => SAVE_FAILED.into(),
             why if why.is_empty() => NO_REPLICAS.into(),
             why => Failure::text(format!("MISCONF {why}")),
@@ -306,6 +312,24 @@ impl Config {
         self.set_refuses_writes(&self.writes_refused());
     }
 
+    /// Returns true if writes are refused since this server is a replica.
+    #[inline]
+    pub fn is_read_only_replica(&self) -> bool {
+        self.is_replica.load(Relaxed) && self.replicas_are_read_only.load(Relaxed)
+    }
+
+    /// Sets whether this server is a replica.
+    pub(crate) fn set_is_replica(&self, yes: bool) {
+        self.is_replica.store(yes, Relaxed);
+        self.set_refuses_writes(&self.writes_refused());
+    }
+
+    /// Sets `replica-read-only`.
+    pub fn set_replicas_are_read_only(&self, yes: bool) {
+        self.replicas_are_read_only.store(yes, Relaxed);
+        self.set_refuses_writes(&self.writes_refused());
+    }
+
     /// Returns true if writes are refused since the last save failed.
     pub(crate) fn save_failed(&self) -> bool {
         self.save_failed.load(Relaxed)
@@ -324,7 +348,10 @@ impl Config {
     }
 
     fn set_refuses_writes(&self, why: &str) {
-        let refuses = !why.is_empty() || self.lacks_replicas.load(Relaxed) || self.save_failed();
+        let refuses = !why.is_empty()
+            || self.lacks_replicas.load(Relaxed)
+            || self.save_failed()
+            || self.is_read_only_replica();
         self.refuses_writes.store(refuses, Relaxed);
     }
 

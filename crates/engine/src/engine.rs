@@ -197,7 +197,8 @@ impl Engine {
     /// Returns effects that reuse `buffer`, with commands for the log if `logged`.
     #[inline]
     pub(crate) fn new_effects(&self, buffer: Vec<u8>, logged: bool) -> Effects {
-        Effects::new(buffer, logged, self.config().events())
+        let is_streamed = logged && self.replication().takes_effects();
+        Effects::new(buffer, logged, is_streamed, self.config().events())
     }
 
     /// Starts logging, once, after the log was replayed. Returns false if there was a log already.

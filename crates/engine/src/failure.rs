@@ -71,6 +71,11 @@ pub fn log_failed(name: &str, why: &str) -> Failure {
 }
 /// The last save failed, and writes are refused in that case.
 pub(crate) const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
+/// This server is a replica.
+pub(crate) const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
+/// The link to the primary is down, and old data is not to be served.
+pub(crate) const MASTER_DOWN: &str =
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
 /// Fewer replicas than a write must reach.
 pub(crate) const NO_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 /// The heap could not make a transaction durable.

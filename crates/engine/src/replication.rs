@@ -25,6 +25,9 @@ pub struct Replication {
     is_replica: AtomicBool,
     primary: RwLock<Option<Primary>>,
     link: AtomicU8,
+    /// `replica-serve-stale-data`.
+    serves_stale_data: AtomicBool,
+    hides_stale_data: AtomicBool,
     waits: Mutex<Vec<Wait>>,
 }
 
@@ -98,6 +101,8 @@ impl Replication {
             is_replica: AtomicBool::new(false),
             primary: RwLock::default(),
             link: AtomicU8::new(LinkState::Connect as u8),
+            serves_stale_data: AtomicBool::new(true),
+            hides_stale_data: AtomicBool::new(false),
             waits: Mutex::default(),
         }
     }
@@ -124,11 +129,11 @@ impl Replication {
     }
 
     /// Makes this server follow a primary, or nobody.
-    pub fn set_primary(&self, primary: Option<Primary>) {
-        self.set_link_state(LinkState::Connect);
+    fn set_primary(&self, primary: Option<Primary>) {
         let mut present = self.primary.write().unwrap_or_else(PoisonError::into_inner);
         self.is_replica.store(primary.is_some(), Relaxed);
         *present = primary;
+        self.set_link_state(LinkState::Connect);
     }
 
     /// Returns how far the link to the primary is.
@@ -144,6 +149,24 @@ impl Replication {
     /// Notes how far the link to the primary is.
     pub fn set_link_state(&self, state: LinkState) {
         self.link.store(state as u8, Relaxed);
+        self.note_stale_data();
+    }
+
+    /// Sets `replica-serve-stale-data`.
+    pub fn set_serves_stale_data(&self, yes: bool) {
+        self.serves_stale_data.store(yes, Relaxed);
+        self.note_stale_data();
+    }
+
+    fn note_stale_data(&self) {
+        let is_stale = self.is_replica() && !self.is_linked();
+        self.hides_stale_data.store(is_stale && !self.serves_stale_data.load(Relaxed), Relaxed);
+    }
+
+    /// Returns true if commands that read data are refused, since the link to the primary is down.
+    #[inline]
+    pub fn hides_stale_data(&self) -> bool {
+        self.hides_stale_data.load(Relaxed)
     }
 
     /// Returns true if it receives its primary's stream.
@@ -178,6 +201,38 @@ impl Replication {
 }
 
 impl Engine {
+    /// Passes on to the stream what a session has received from the primary. If this server is no
+    /// replica any more, it is a change of its own that is in no stream.
+    pub fn pass_on(&self, session: &mut Session) {
+        let (stream, db) = (self.replication().stream(), session.db.number() as u32);
+        let Some(received) = &mut session.received else { return };
+        if !received.bytes.is_empty()
+            && !stream.append_received(received.epoch, db, &received.bytes)
+        {
+            stream.note_skipped();
+        }
+        received.bytes.clear();
+    }
+
+    /// Ends the waits of all clients with an error, since this server follows a primary from now
+    /// on.
+    fn unblock_all(&self) {
+        for client in self.clients().list() {
+            self.unblock_by(client.id, Some(b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"));
+        }
+    }
+
+    /// Makes this server follow a primary, or nobody.
+    pub fn follow(&self, primary: Option<Primary>) {
+        let follows = primary.is_some();
+        let was_replica = self.replication().is_replica();
+        self.replication().set_primary(primary);
+        self.config().set_is_replica(follows);
+        if follows && !was_replica {
+            self.unblock_all();
+        }
+    }
+
     /// Returns true if the effects of commands are collected: for the log, or for replicas.
     #[inline]
     pub(crate) fn collects_commands(&self) -> bool {

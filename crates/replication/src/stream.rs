@@ -39,6 +39,8 @@ struct State {
     /// The offset of the first byte that is kept.
     start: u64,
     end: u64,
+    /// Counts how often the history was replaced or renamed.
+    epoch: u64,
     /// All but the last have [`BLOCK`] bytes.
     blocks: VecDeque<Vec<u8>>,
     /// The database that is selected at the end; none if the next command must select its own.
@@ -84,6 +86,7 @@ impl Stream {
             second: None,
             start: 0,
             end: 0,
+            epoch: 0,
             blocks: VecDeque::new(),
             db: None,
             backlog,
@@ -133,6 +136,7 @@ impl Stream {
         self.is_on.store(false, Relaxed);
         state.forget();
         (state.id, state.second) = (next, None);
+        state.epoch += 1;
         state.wake();
     }
 
@@ -168,11 +172,21 @@ impl Stream {
         self.append_and_wake(self.state(), commands)
     }
 
-    /// Appends bytes of a primary's stream as they came; they leave database `db` selected.
-    pub fn append_received(&self, db: u32, bytes: &[u8]) -> u64 {
+    /// Returns how often the history was replaced or renamed.
+    pub fn epoch(&self) -> u64 {
+        self.state().epoch
+    }
+
+    /// Appends bytes of a primary's stream as they came; they leave database `db` selected. Returns
+    /// false, with nothing appended, if the history is not that of `epoch` any more.
+    pub fn append_received(&self, epoch: u64, db: u32, bytes: &[u8]) -> bool {
         let mut state = self.state();
+        if state.epoch != epoch {
+            return false;
+        }
         state.db = Some(db);
-        self.append_and_wake(state, bytes)
+        self.append_and_wake(state, bytes);
+        true
     }
 
     fn append_and_wake(&self, mut state: MutexGuard<'_, State>, bytes: &[u8]) -> u64 {
@@ -232,23 +246,35 @@ impl Stream {
     }
 
     /// Replaces the history by that of a primary, whose dump was loaded at `offset`. The stream is
-    /// on: replicas of this replica can continue from here on.
-    pub fn adopt(&self, id: Id, offset: u64) {
+    /// on: replicas of this replica can continue from here on. Returns its epoch.
+    pub fn adopt(&self, id: Id, offset: u64, db: Option<u32>) -> u64 {
         let mut state = self.state();
-        (state.id, state.second, state.end, state.db) = (id, None, offset, None);
+        (state.id, state.second, state.end, state.db) = (id, None, offset, db);
+        state.epoch += 1;
+        let epoch = state.epoch;
         state.forget();
         self.end.store(offset, Relaxed);
         self.is_on.store(true, Relaxed);
         state.wake();
+        epoch
     }
 
     /// Continues the history under another ID: the primary has got it, or this server is the
-    /// primary now. Replicas that have the old one can continue.
-    pub fn rename(&self, id: Id) {
+    /// primary now. Replicas that have the old one can continue, once they have asked: all places are
+    /// lost. Returns its epoch.
+    pub fn rename(&self, id: Id) -> u64 {
         let mut state = self.state();
         state.second = Some((state.id, state.end));
         state.id = id;
-        state.db = None;
+        state.epoch += 1;
+        state.lose_places();
+        state.wake();
+        state.epoch
+    }
+
+    /// Makes the next command select its database: this server is the primary now.
+    pub fn forget_database(&self) {
+        self.state().db = None;
     }
 }
 
@@ -301,6 +327,10 @@ impl State {
     fn forget(&mut self) {
         self.blocks.clear();
         self.start = self.end;
+        self.lose_places();
+    }
+
+    fn lose_places(&mut self) {
         for place in &mut self.places {
             if matches!(place, Place::At(_)) {
                 *place = Place::Lost;
@@ -424,12 +454,15 @@ mod tests {
     #[test]
     fn what_was_received_is_passed_on_as_it_came() {
         let stream = stream(1000);
-        stream.adopt(b(), 70);
+        let epoch = stream.adopt(b(), 70, None);
         let (position, mut cursor) = stream.cut_received();
         assert_eq!((position.id, position.end, position.db), (b(), 70, None));
-        assert_eq!(stream.append_received(9, b"SELECT 9, SET"), 83);
-        assert_eq!(stream.position().db, Some(9));
+        assert!(stream.append_received(epoch, 9, b"SELECT 9, SET"));
+        assert_eq!((stream.end(), stream.position().db), (83, Some(9)));
         assert_eq!(rest(&mut cursor), Ok(b"SELECT 9, SET".to_vec()));
+        stream.rename(A);
+        assert!(!stream.append_received(epoch, 9, b"late"), "this server is a primary meanwhile");
+        assert_eq!((stream.end(), cursor.offset()), (83, Err(Lost)));
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub(crate) async fn serve_locked(worker: Arc<Worker>) {
 /// Deletes expired keys, as long as many are found and time is left.
 async fn expire(worker: &Worker, shard: usize, until: Instant) {
     let shared = &worker.shared;
-    if !shared.active_expire.load(Relaxed) || !shared.engine.durability().takes_writes() {
+    if !shared.active_expire.load(Relaxed) || !shared.engine.may_delete_unasked() {
         return;
     }
     let effort = shared.limits.expire_effort.load(Relaxed).max(1) as usize;
@@ -128,7 +128,7 @@ async fn expire(worker: &Worker, shard: usize, until: Instant) {
 /// Evicts keys until the data is within a lowered limit, as long as time is left.
 async fn evict(worker: &Worker, until: Instant) {
     let shared = &worker.shared;
-    if !shared.engine.durability().takes_writes() || !shared.limits.evict.swap(false, Relaxed) {
+    if !shared.engine.may_delete_unasked() || !shared.limits.evict.swap(false, Relaxed) {
         return;
     }
     let mut took = Duration::ZERO;

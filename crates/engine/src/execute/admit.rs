@@ -50,6 +50,9 @@ impl Engine {
         if self.config().loading() && !command.spec.has(LOADING) {
             return Err(failure::LOADING_DATA.into());
         }
+        if self.replication().hides_stale_data() && !command.spec.has(STALE) {
+            return Err(failure::MASTER_DOWN.into());
+        }
         if !self.running_scripts().is_empty() && !command.spec.has(ALLOW_BUSY) {
             self.check_busy()?;
         }

@@ -162,6 +162,9 @@ impl Unit<'_> {
         let engine = self.engine;
         let log = engine.log().filter(|_| engine.logs_commands());
         let is_streamed = engine.replication().takes_effects();
+        if !is_streamed {
+            self.pass_on();
+        }
         if log.is_none() && !is_streamed {
             return None;
         }
@@ -183,6 +186,20 @@ impl Unit<'_> {
         }
         self.effects.forget_commands();
         end
+    }
+
+    /// As a replica: passes on to the stream what its primary sent, whose effects are committed now.
+    #[cold]
+    fn pass_on(&mut self) {
+        let stream = self.engine.replication().stream();
+        let is_part = matches!(self.role, Role::Part);
+        match self.session.as_mut().filter(|session| session.received.is_some()) {
+            Some(session) if !is_part => self.engine.pass_on(session),
+            // A client's write that had begun while this server was a primary: its new primary does
+            // not have it.
+            None if self.effects.are_streamed() => stream.note_skipped(),
+            _ => {}
+        }
     }
 }
 

@@ -52,7 +52,8 @@ impl Engine {
             && self.monitors() == 0
             && self.admin().paused_until_ms() == 0
             && !self.config().loading()
-            && !self.config().refuses_writes()
+            && (!self.config().refuses_writes() || self.config().is_read_only_replica())
+            && !self.replication().hides_stale_data()
     }
 
     /// Executes requests `from` and following as one transaction. If that is not possible, the
@@ -84,6 +85,11 @@ impl Engine {
             // A denied command is refused when it is executed by itself.
             let commands = steps.iter().map(|step| (step.command, step.args));
             steps.truncate(self.permissions().permitted(session, commands));
+        }
+        if self.config().refuses_writes() {
+            // A write is refused when it is executed by itself.
+            let writes = steps.iter().position(|step| step.command.spec.has(WRITE));
+            steps.truncate(writes.unwrap_or(steps.len()));
         }
         if steps.len() < 2 {
             return Err(1);

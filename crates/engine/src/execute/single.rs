@@ -102,7 +102,10 @@ impl Engine {
         now_ns: u64,
     ) -> Outcome {
         let has_log = self.log().is_some();
-        let logged = self.collects_commands() && !session.replay;
+        let logged = match (&session.received, session.replay) {
+            (Some(_), _) => self.logs_commands(),
+            (None, replays) => !replays && self.collects_commands(),
+        };
         let buffer = if logged { std::mem::take(&mut session.effects) } else { Vec::new() };
         let mut effects = self.new_effects(buffer, logged);
         let mark = out.mark();
@@ -155,6 +158,9 @@ impl Engine {
     /// Counts an execution, and shows it to the slow log and to clients in MONITOR mode.
     pub fn finish(&self, call: &mut Call<'_>, started_ns: u64, failed: bool) {
         if call.session.replay {
+            if call.session.received.is_some() {
+                self.stats().called(call.session.stripe, call.command.id, 1, 0);
+            }
             return;
         }
         let ended_ns = self.clock.unix_ns();

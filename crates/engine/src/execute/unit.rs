@@ -85,9 +85,14 @@ impl Engine {
     }
 
     /// Returns true if keys may be deleted without a client's request: not while clients are
-    /// paused, or after the log has failed.
+    /// paused, after the log has failed, or on a replica, whose primary says what is gone.
     pub(crate) fn may_delete_now(&self) -> bool {
-        self.admin().paused_until_ms() == 0 && self.durability().takes_writes()
+        self.admin().paused_until_ms() == 0 && self.may_delete_unasked()
+    }
+
+    /// Returns true if the store's own work may delete keys. It goes on while clients are paused.
+    pub fn may_delete_unasked(&self) -> bool {
+        self.durability().takes_writes() && !self.replication().is_replica()
     }
 
     /// Effects of work that no client asked for.

@@ -45,6 +45,8 @@ pub struct Effects {
     first: Db,
     last: Db,
     enabled: bool,
+    /// Whether the commands are meant for the stream for replicas, too.
+    is_streamed: bool,
     /// The classes of events that are published.
     events: EventClasses,
     /// The begin of the last group, which is wrapped in MULTI and EXEC if it has more than one
@@ -91,9 +93,14 @@ const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT";
 impl Effects {
     /// Returns effects that reuse `buffer`: they keep commands only if `enabled`, and events only
     /// of the given classes.
-    pub(crate) fn new(mut buffer: Vec<u8>, enabled: bool, events: EventClasses) -> Effects {
+    pub(crate) fn new(
+        mut buffer: Vec<u8>,
+        enabled: bool,
+        is_streamed: bool,
+        events: EventClasses,
+    ) -> Effects {
         buffer.clear();
-        Effects { bytes: buffer, enabled, events, ..Effects::default() }
+        Effects { bytes: buffer, enabled, is_streamed, events, ..Effects::default() }
     }
 
     /// Notes an event of a key.
@@ -184,6 +191,11 @@ impl Effects {
     /// Returns true if there is a log, so that rewriting commands is worthwhile.
     pub fn enabled(&self) -> bool {
         self.enabled
+    }
+
+    /// Returns true if there are commands that were collected for the stream for replicas.
+    pub(crate) fn are_streamed(&self) -> bool {
+        self.is_streamed && self.count > 0
     }
 
     /// Adds a command that was executed on `db`.

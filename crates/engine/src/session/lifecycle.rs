@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::session::Session;
+use crate::session::replica::Received;
 use crate::session::client::Peer;
 use crate::session::users::Account;
 use crate::wait::begin::stop_waiting;
@@ -26,6 +27,14 @@ impl Engine {
         session.replay = true;
         session.user = Arc::new(Account::internal());
         session.authenticated = true;
+        session
+    }
+
+    /// Returns a session that executes what this server receives as a replica, in the history of
+    /// `epoch`: not checked, and passed on to the stream as it came.
+    pub fn connect_to_primary(&self, epoch: u64) -> Session {
+        let mut session = self.connect_replay();
+        session.received = Some(Box::new(Received { bytes: Vec::new(), epoch }));
         session
     }
 

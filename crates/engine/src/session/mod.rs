@@ -29,7 +29,7 @@ use crate::scripts::running::{LongSince, RunningScript};
 use crate::session::client::{Client, SESSION_BYTES, Waiter};
 use crate::session::moved_call::MovedCall;
 use crate::session::packed_requests::PackedRequests;
-use crate::session::replica::AsReplica;
+use crate::session::replica::{AsReplica, Received};
 use crate::session::users::Account;
 use crate::session::walk::Walk;
 
@@ -80,6 +80,9 @@ pub struct Session {
     pub stripe: usize,
     /// A session that replays the command log: exempt from checks that concern clients, not logged.
     pub replay: bool,
+    /// What it has received from the primary of this server, if it executes that: then it is one
+    /// that replays, too.
+    pub received: Option<Box<Received>>,
     /// Random numbers for RANDOMKEY and similar commands, seeded by the engine.
     pub random: fastrand::Rng,
     /// In a batch, when its last command ended, unix ns: the next one begins then, so that the
@@ -162,6 +165,7 @@ impl Session {
             stripe,
             slow_block: None,
             replay: false,
+            received: None,
             random: fastrand::Rng::with_seed(seed),
             ended_ns: None,
             in_batch: false,

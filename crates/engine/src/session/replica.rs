@@ -1,4 +1,5 @@
-//! A client that is a replica, or says what it wants as one.
+//! A client that is a replica, or says what it wants as one; and a replica's session for what it
+//! receives.
 
 use std::sync::Arc;
 
@@ -21,4 +22,13 @@ pub struct AsReplica {
     pub entry: Option<Arc<Replica>>,
     /// Its place in the stream; none while it waits for a dump.
     pub cursor: Option<Cursor>,
+}
+
+/// What a replica has received from its primary and not yet passed on to its own stream.
+#[derive(Default)]
+pub struct Received {
+    /// Commands as they came.
+    pub bytes: Vec<u8>,
+    /// The history to which they belong ([`replication::Stream::epoch`]).
+    pub epoch: u64,
 }

@@ -73,6 +73,13 @@ impl Engine {
     /// Ends the wait of another client, as if its timeout had passed, or with an error. Returns
     /// true if it waited (CLIENT UNBLOCK).
     pub fn unblock(&self, id: u64, with_error: bool) -> bool {
+        let error = &b"UNBLOCKED client unblocked via CLIENT UNBLOCK"[..];
+        self.unblock_by(id, with_error.then_some(error))
+    }
+
+    /// Ends the wait of another client, as if its timeout had passed, or with this error. Returns
+    /// true if it waited.
+    pub(crate) fn unblock_by(&self, id: u64, error: Option<&[u8]>) -> bool {
         let client = self.clients().get(id);
         let waiter = client.and_then(|client| {
             client.waiter.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -81,14 +88,15 @@ impl Engine {
             return false;
         };
         self.waiting().leave(self.keyspace(), &waiter);
-        let reply = if with_error {
-            self.stats().error(b"UNBLOCKED");
-            waiter.error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK")
-        } else {
-            waiter.time_out()
+        let reply = match error {
+            Some(text) => {
+                self.stats().error(b"UNBLOCKED");
+                waiter.error(text)
+            }
+            None => waiter.time_out(),
         };
         let durable_at = self.seen_by(&waiter);
-        waiter.end(Ending { reply, durable_at, failed: with_error }, self.clock().unix_ms());
+        waiter.end(Ending { reply, durable_at, failed: error.is_some() }, self.clock().unix_ms());
         true
     }
 
