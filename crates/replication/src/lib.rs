@@ -6,10 +6,18 @@
 //! primary still has these bytes it continues, else it sends a dump and the stream after it.
 //!
 //! - [`id`]: the name of a history.
+//! - [`handshake`], [`dump`], [`commands`]: the replica's side of the link, in the order of their
+//!   use, over the traits of `std::io`.
 //!
 //! This crate must not know sockets, clocks, threads, or what a command means.
 #![forbid(unsafe_code)]
 
+mod buffer;
+pub mod commands;
+pub mod dump;
+pub mod handshake;
 pub mod id;
+mod line;
+mod mark;
 
 pub use id::Id;
