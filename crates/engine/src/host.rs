@@ -36,6 +36,9 @@ pub struct SentDump {
     /// Runs when the data is fixed, while nothing can change; returns what is to be sent before the
     /// dump.
     pub at_cut: Box<dyn FnMut() -> Vec<u8> + Send>,
+    /// Returns, after the cut, the database that a replica's stream has selected
+    /// ([`SaveOptions::stream_db`]).
+    pub stream_db: Box<dyn Fn() -> Option<u32> + Send + Sync>,
 }
 
 /// Passes a piece of a dump on to its sender; never waits. An empty piece says that the dump is

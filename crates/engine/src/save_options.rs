@@ -17,6 +17,9 @@ pub struct SaveOptions<'o> {
     pub has_checksum: bool,
     /// Whether it is the base of an append-only file.
     pub is_base: bool,
+    /// Returns the database that a replica's stream has selected at the cut, for a dump that a
+    /// replica's own replica gets.
+    pub stream_db: &'o (dyn Fn() -> Option<u32> + Sync),
     /// The backend that serves the data, for readers of the file.
     pub backend: &'o str,
     /// Whether clients are served meanwhile, so that most of the processor is left to them: one

@@ -14,7 +14,8 @@
 //! 66       root of the index of all function libraries
 //! 67..98   zero
 //! 98       function libraries u32
-//! 99..127  zero
+//! 99       in shard 0: 1 while the data of a primary is being received, else 0
+//! 100..127 zero
 //! 127      an index that is being rebuilt by a repair; else 0
 //! ```
 //!
@@ -51,6 +52,8 @@ const _: () = assert!(keys_root(LIBRARIES) == 66 && counts_root(LIBRARIES) == 98
 const _: () = assert!(expiry_root(LIBRARIES) == 82 && fields_root(LIBRARIES) == 116);
 const _: () = assert!(keys_root(LIBRARIES) >= FIELDS_ROOT + DATABASES);
 const _: () = assert!(fields_root(LIBRARIES) < SCRATCH_ROOT);
+/// The root word that says that the data is incomplete, since a primary's is being received.
+pub(crate) const SYNCING_ROOT: usize = 99;
 /// The root word of an index that is being rebuilt.
 pub(crate) const SCRATCH_ROOT: usize = heap::ROOTS - 1;
 

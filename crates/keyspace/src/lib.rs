@@ -55,6 +55,7 @@ mod snapshot;
 mod snapshot_view;
 mod sorted_sets;
 mod stats;
+mod syncing;
 mod streams;
 mod strings;
 mod txn;

@@ -8,11 +8,19 @@
 //! - [`id`]: the name of a history.
 //! - [`stream`]: the bytes, as many as replicas may still need.
 //! - [`replicas`]: the replicas of a primary, as its administration sees them.
+//! - [`handshake`], [`dump`], [`commands`]: the replica's side of the link, in the order of their
+//!   use, over the traits of `std::io`.
 //!
 //! This crate must not know sockets, clocks, threads, or what a command means.
 #![forbid(unsafe_code)]
 
+mod buffer;
+pub mod commands;
+pub mod dump;
+pub mod handshake;
 pub mod id;
+mod line;
+mod mark;
 pub mod replicas;
 pub mod stream;
 

@@ -275,6 +275,7 @@ impl Saver {
         let delay = KeyDelay::new(&values);
         let go_on = |keys| self.go_on(keys, &delay);
         let options = SaveOptions {
+            stream_db: &|| None,
             compresses: values.rdbcompression,
             has_checksum: values.rdbchecksum,
             is_base: false,

@@ -22,6 +22,7 @@ use self::batch::LoadBatch;
 pub use self::error::LoadDumpError;
 pub(crate) use self::error::refused;
 use self::queue::BatchQueue;
+use crate::save::file::STREAM_DB;
 use crate::keys::dump::store::{Parts, Stopped, Store};
 use engine::Engine;
 use engine::failure::Failure;
@@ -54,6 +55,8 @@ pub struct LoadedDump {
     pub expired: u64,
     /// The number of empty collections, which were left out.
     pub empty: u64,
+    /// The database that the stream after the dump has selected, if the dump says so.
+    pub stream_db: Option<u32>,
 }
 
 /// The destination of loaded data.
@@ -185,6 +188,8 @@ struct Loading<'e> {
     empty: AtomicU64,
     /// Empty collections, committed or not.
     skipped: AtomicU64,
+    /// See [`LoadedDump::stream_db`]; `u64::MAX` for none.
+    stream_db: AtomicU64,
 }
 
 impl<'e> Loading<'e> {
@@ -193,12 +198,14 @@ impl<'e> Loading<'e> {
         // The commands that follow must find the keys that they found before.
         let now = if keeps_expired { 0 } else { engine.clock().unix_ms() };
         let (keys, expired, empty, skipped) = Default::default();
-        Loading { engine, keeps_expired, now, keys, expired, empty, skipped }
+        let stream_db = AtomicU64::new(u64::MAX);
+        Loading { engine, keeps_expired, now, keys, expired, empty, skipped, stream_db }
     }
 
     fn loaded(&self, bytes: u64) -> LoadedDump {
         let (keys, expired) = (self.keys.load(Relaxed), self.expired.load(Relaxed));
-        LoadedDump { bytes, keys, expired, empty: self.empty.load(Relaxed) }
+        let stream_db = u32::try_from(self.stream_db.load(Relaxed)).ok();
+        LoadedDump { bytes, keys, expired, empty: self.empty.load(Relaxed), stream_db }
     }
 
     /// Logs that an empty collection is left out, for the first few.
@@ -238,6 +245,10 @@ impl<'e> Loading<'e> {
                 Record::Database(number) => db = self.database(number)?,
                 Record::Sizes(keys, _) => self.engine.keyspace().expect_keys(db, keys),
                 Record::Function(code) => load_library(self.engine, &code)?,
+                Record::Aux(name, value) if name == STREAM_DB => {
+                    let db = str::from_utf8(&value).ok().and_then(|text| text.parse::<u32>().ok());
+                    self.stream_db.store(db.map_or(u64::MAX, u64::from), Relaxed);
+                }
                 Record::Key { key, expires, idle, frequency, .. } => {
                     let about = About { expires, idle, frequency };
                     match reader.frame(batch.bytes(), LARGEST_IN_BATCH)? {

@@ -16,6 +16,9 @@ use rdb::FileWriter;
 /// The auxiliary field that names the backend whose data was dumped.
 pub(super) const DUMP_BACKEND: &[u8] = b"perdura-backend";
 
+/// The auxiliary field that says which database a stream of commands has selected at the cut.
+pub(crate) const STREAM_DB: &[u8] = b"repl-stream-db";
+
 /// A dump that is being written.
 pub(super) struct Dump<'d, W> {
     pub(super) engine: &'d Engine,
@@ -49,6 +52,9 @@ impl<'d, W: Write> Dump<'d, W> {
         to.aux(b"ctime", (engine.clock().unix_ms() / 1000).to_string().as_bytes())?;
         to.aux(b"used-mem", engine.keyspace().heap().used().to_string().as_bytes())?;
         to.aux(b"aof-base", if options.is_base { b"1" } else { b"0" })?;
+        if let Some(db) = (options.stream_db)() {
+            to.aux(STREAM_DB, db.to_string().as_bytes())?;
+        }
         to.aux(DUMP_BACKEND, options.backend.as_bytes())?;
         Ok(Dump {
             engine,

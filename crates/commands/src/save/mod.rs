@@ -10,7 +10,7 @@
 //! run it on a thread of its own. Each thread reads and encodes the keys of some shards ([`keys`]),
 //! and all write one file ([`file`]).
 
-mod file;
+pub(crate) mod file;
 mod keys;
 mod stream;
 mod value;

@@ -6,6 +6,7 @@ use crate::support::{Client, engine};
 
 fn save(client: &Client) -> Vec<u8> {
     let options = SaveOptions {
+        stream_db: &|| None,
         compresses: true,
         has_checksum: true,
         is_base: false,

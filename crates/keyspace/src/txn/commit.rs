@@ -75,11 +75,16 @@ impl Txn<'_> {
         }
     }
 
+    /// Stages a root word of the first shard that is locked.
+    pub(crate) fn set_root(&mut self, root: usize, word: u64) {
+        let first = &mut self.shards[0];
+        let root = first.root(root);
+        first.set(root, word);
+    }
+
     /// Stages the word that holds the map of databases. All shards must be locked.
     pub(crate) fn set_map(&mut self, map: u64) {
-        let first = &mut self.shards[0];
-        let root = first.root(MAP_ROOT);
-        first.set(root, map_word(map));
+        self.set_root(MAP_ROOT, map_word(map));
         self.map = map;
         self.forget();
     }

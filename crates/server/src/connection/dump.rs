@@ -24,7 +24,7 @@ const PIECES: usize = 16;
 pub(super) async fn send_only(connection: &mut Connection) {
     let replica = connection.session.replica.as_ref();
     let is_marked = replica.is_some_and(|replica| replica.knows_mark);
-    let mut pieces = match begin(connection, SentDump { is_marked, at_cut: Box::new(Vec::new) }) {
+    let mut pieces = match begin(connection, only(is_marked)) {
         Ok(pieces) => pieces,
         Err(failure) => {
             connection.worker.shared.engine.stats().error(failure.code());
@@ -36,6 +36,10 @@ pub(super) async fn send_only(connection: &mut Connection) {
         let Some(piece) = next(connection, &mut pieces).await else { return };
         connection.output.writer.buffer().extend_from_slice(&piece);
     }
+}
+
+fn only(is_marked: bool) -> SentDump {
+    SentDump { is_marked, at_cut: Box::new(Vec::new), stream_db: Box::new(|| None) }
 }
 
 /// Begins a dump, whose pieces arrive here; an empty one says that it is complete.

@@ -64,14 +64,18 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
     let is_marked = connection.session.replica.as_ref()?.knows_mark;
     let mut pieces = loop {
         let (engine, at) = (Arc::clone(&connection.worker.shared.engine), Arc::clone(&place));
+        let selected: Arc<Mutex<Option<u32>>> = Arc::default();
+        let at_dump = Arc::clone(&selected);
+        let stream_db = move || *at_dump.lock().unwrap_or_else(PoisonError::into_inner);
         let at_cut = move || {
             let stream = engine.replication().stream();
             let is_replica = engine.replication().is_replica();
             let (position, cursor) = if is_replica { stream.cut_received() } else { stream.cut() };
+            *selected.lock().unwrap_or_else(PoisonError::into_inner) = position.db;
             *at.lock().unwrap_or_else(PoisonError::into_inner) = Some(cursor);
             format!("+FULLRESYNC {} {}\r\n", position.id, position.end).into_bytes()
         };
-        match dump::begin(connection, SentDump { is_marked, at_cut: Box::new(at_cut) }) {
+        match dump::begin(connection, SentDump { is_marked, at_cut: Box::new(at_cut), stream_db: Box::new(stream_db) }) {
             Ok(pieces) => break pieces,
             // Too many at once: the replica waits, and is told so.
             Err(_) => tokio::time::sleep(BUSY).await,

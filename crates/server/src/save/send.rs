@@ -75,7 +75,7 @@ impl Saver {
     /// Sends a dump while it is made: its length is not known, so that a mark ends it.
     fn send_marked(&self, dump: &mut SentDump, mut to: Receiver<'_>) -> Result<(), SaveError> {
         let (mark, head) = (machine::run_id()?, Arc::clone(&to.head));
-        self.save_to(&mut to, &|_| true, || {
+        self.save_to(&mut to, &|_| true, &dump.stream_db, || {
             let mut first = (dump.at_cut)();
             first.extend_from_slice(format!("$EOF:{mark}\r\n").as_bytes());
             *head.lock().unwrap_or_else(PoisonError::into_inner) = first;
@@ -97,7 +97,7 @@ impl Saver {
             }
             !is_due || lives.0.write_all(b"\n").is_ok()
         };
-        self.save_to(&mut file, &keep_alive, || first = (dump.at_cut)())?;
+        self.save_to(&mut file, &keep_alive, &dump.stream_db, || first = (dump.at_cut)())?;
         let len = file.stream_position()?;
         file.rewind()?;
         to.write_all(&first)?;
@@ -111,6 +111,7 @@ impl Saver {
         &self,
         mut to: impl Write + Send,
         lives: &(dyn Fn(u64) -> bool + Sync),
+        stream_db: &(dyn Fn() -> Option<u32> + Sync),
         mut at_cut: impl FnMut(),
     ) -> Result<(), SaveError> {
         let values = self.shared.config.values();
@@ -118,6 +119,7 @@ impl Saver {
         let delay = KeyDelay::new(&values);
         let go_on = |keys| self.go_on(keys, &delay) && lives(keys);
         let options = SaveOptions {
+            stream_db,
             compresses: values.rdbcompression,
             // The receiver is to know that it has all of it as it was.
             has_checksum: true,

@@ -1,0 +1,8 @@
+//! Tests of the link, in one program, so that they are linked once.
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod dump;
+mod handshake;
+mod pieces;
