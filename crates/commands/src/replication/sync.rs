@@ -48,7 +48,7 @@ fn sync(call: &mut Call<'_>) -> Done {
     if wants.wants_dump_only {
         call.next = Next::SendDump;
     } else if wants.entry.is_none() {
-        enter(call, Stage::WaitsForDump);
+        enter(call, Stage::WaitsForDump, false);
     }
     Ok(())
 }
@@ -69,6 +69,9 @@ fn psync(call: &mut Call<'_>) -> Done {
             host.log(&format!("Replica {}: {text}", call.session.client.peer.addr));
         }
     };
+    if resumed.is_none() && call.args[1] != b"?" {
+        call.engine.replication().replicas().begun.refused.fetch_add(1, Relaxed);
+    }
     let Some((id, cursor)) = resumed else {
         match history {
             Some((id, offset)) => line(&format!(
@@ -77,7 +80,7 @@ fn psync(call: &mut Call<'_>) -> Done {
             )),
             None => line("full synchronization"),
         }
-        enter(call, Stage::WaitsForDump);
+        enter(call, Stage::WaitsForDump, true);
         return Ok(());
     };
     line("continues where it was");
@@ -87,7 +90,7 @@ fn psync(call: &mut Call<'_>) -> Done {
         true => call.out.simple(format!("CONTINUE {id}")),
         false => call.out.simple("CONTINUE"),
     }
-    enter(call, Stage::Online);
+    enter(call, Stage::Online, true);
     Ok(())
 }
 
@@ -106,13 +109,19 @@ fn check(call: &Call<'_>) -> Done {
     Ok(())
 }
 
-/// Makes the client a replica.
-fn enter(call: &mut Call<'_>, stage: Stage) {
+/// Makes the client a replica, which asked by PSYNC if it `knows_offsets`.
+fn enter(call: &mut Call<'_>, stage: Stage, knows_offsets: bool) {
     let (replication, now) = (call.engine.replication(), call.now_ms());
     replication.switch_on();
+    let begun = &replication.replicas().begun;
+    match stage {
+        Stage::Online => begun.partial.fetch_add(1, Relaxed),
+        Stage::WaitsForDump | Stage::ReceivesDump => begun.full.fetch_add(1, Relaxed),
+    };
     let client = &call.session.client;
     let host = client.peer.addr.rsplit_once(':').map_or("", |(host, _)| host);
     let replica = call.session.replica.get_or_insert_default();
+    replica.knows_offsets = knows_offsets;
     let host = replica.host.clone().unwrap_or_else(|| host.to_owned());
     let entry = Replica::new(client.id, host, replica.port, now);
     entry.set_stage(stage, now);

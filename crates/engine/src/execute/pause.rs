@@ -13,7 +13,8 @@ impl Engine {
     pub(crate) fn must_wait(&self, session: &Session, args: &[&[u8]]) -> bool {
         let state = self.admin();
         let until = state.paused_until_ms();
-        if until == 0 {
+        let is_replica = session.replica.as_ref().is_some_and(|replica| replica.entry.is_some());
+        if until == 0 || is_replica {
             return false;
         }
         if self.clock().unix_ms() > until {

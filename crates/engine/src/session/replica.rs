@@ -12,6 +12,8 @@ pub struct AsReplica {
     pub wants_dump_only: bool,
     /// Whether it knows the mark that ends a dump (`capa eof`).
     pub knows_mark: bool,
+    /// Whether it knows of histories and offsets: it asks by PSYNC, and acknowledges.
+    pub knows_offsets: bool,
     /// Whether it takes the ID of a history that is continued (`capa psync2`).
     pub knows_new_id: bool,
     /// The port that it listens on; 0 if it did not say.

@@ -3,7 +3,8 @@
 //! What was committed may not yet be safe. So the connection notes the end of the stream, then the
 //! end of the log, waits at the commit barrier until the log is settled up to there, as a reply
 //! does, and sends the stream up to the noted end: a replica never has what a restart of its
-//! primary would not have. The replica's commands (`REPLCONF ACK`) get no replies.
+//! primary would not have. The same holds for a dump: its first byte waits for what it shows. The
+//! replica's commands (`REPLCONF ACK`) get no replies.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -43,13 +44,21 @@ pub(super) async fn serve(mut connection: Connection) {
     connection.session.reply = ReplyMode::Off;
     let Some(replica) = &mut connection.session.replica else { return };
     let Some(entry) = replica.entry.clone() else { return };
+    let acknowledges = replica.knows_offsets;
     let cursor = match replica.cursor.take() {
         Some(cursor) => Some(cursor),
         None => send_dump(&mut connection, &entry).await,
     };
     let Some(cursor) = cursor else { return };
     let name = format!("{}:{}", entry.host, entry.port);
-    let mut sender = Sender { cursor, entry, may_send: 0, over_since_ms: None };
+    let mut sender = Sender {
+        cursor,
+        entry,
+        acknowledges,
+        may_send: 0,
+        looked_ms: connection.now_ms(),
+        over_since_ms: None,
+    };
     if let Err(Lost) = sender.send_stream(&mut connection).await {
         tracing::warn!(
             "Replica {name} is too far behind, or the history was replaced: disconnected"
@@ -60,22 +69,32 @@ pub(super) async fn serve(mut connection: Connection) {
 
 /// Sends a dump. Returns the replica's place in the stream, after it said that it has the dump.
 async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Cursor> {
-    let place: Arc<Mutex<Option<Cursor>>> = Arc::default();
-    let is_marked = connection.session.replica.as_ref()?.knows_mark;
+    let cut: Arc<Mutex<Option<Cut>>> = Arc::default();
+    let replica = connection.session.replica.as_ref()?;
+    let (is_marked, knows_offsets) = (replica.knows_mark, replica.knows_offsets);
     let mut pieces = loop {
-        let (engine, at) = (Arc::clone(&connection.worker.shared.engine), Arc::clone(&place));
+        let (engine, at) = (Arc::clone(&connection.worker.shared.engine), Arc::clone(&cut));
         let selected: Arc<Mutex<Option<u32>>> = Arc::default();
         let at_dump = Arc::clone(&selected);
         let stream_db = move || *at_dump.lock().unwrap_or_else(PoisonError::into_inner);
         let at_cut = move || {
+            // The backlog may have ended since the replica asked.
+            engine.replication().switch_on();
             let stream = engine.replication().stream();
             let is_replica = engine.replication().is_replica();
             let (position, cursor) = if is_replica { stream.cut_received() } else { stream.cut() };
             *selected.lock().unwrap_or_else(PoisonError::into_inner) = position.db;
-            *at.lock().unwrap_or_else(PoisonError::into_inner) = Some(cursor);
-            format!("+FULLRESYNC {} {}\r\n", position.id, position.end).into_bytes()
+            let log_end = engine.log().map_or(0, |log| log.end());
+            *at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Cut { cursor, log_end });
+            match knows_offsets {
+                true => format!("+FULLRESYNC {} {}\r\n", position.id, position.end).into_bytes(),
+                false => Vec::new(),
+            }
         };
-        match dump::begin(connection, SentDump { is_marked, at_cut: Box::new(at_cut), stream_db: Box::new(stream_db) }) {
+        match dump::begin(
+            connection,
+            SentDump { is_marked, at_cut: Box::new(at_cut), stream_db: Box::new(stream_db) },
+        ) {
             Ok(pieces) => break pieces,
             // Too many at once: the replica waits, and is told so.
             Err(_) => tokio::time::sleep(BUSY).await,
@@ -85,11 +104,15 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
             return None;
         }
     };
+    let mut place = None;
     loop {
         let Ok(piece) = tokio::time::timeout(LOOK, dump::next(connection, &mut pieces)).await
         else {
-            connection.output.writer.buffer().push(b'\n');
-            if entry.stage() == Stage::WaitsForDump && !dump::drain(connection).await {
+            // Nothing comes between two pieces of a dump.
+            if entry.stage() == Stage::WaitsForDump {
+                connection.output.writer.buffer().push(b'\n');
+            }
+            if !dump::drain(connection).await {
                 return None;
             }
             continue;
@@ -98,6 +121,11 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
         let piece = piece?;
         if piece.is_empty() {
             break;
+        }
+        let made = cut.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Cut { cursor, log_end }) = made {
+            connection.worker.commit_barrier.pass(log_end).await.ok()?;
+            place = Some(cursor);
         }
         let now = connection.now_ms();
         entry.set_stage(Stage::ReceivesDump, now);
@@ -109,15 +137,27 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
     if !is_marked {
         entry.set_stage(Stage::Online, connection.now_ms());
     }
-    place.lock().unwrap_or_else(PoisonError::into_inner).take()
+    place
+}
+
+/// The moment that a dump shows.
+struct Cut {
+    /// The replica's place in the stream.
+    cursor: Cursor,
+    /// The end of the log: a restart must have what the dump has.
+    log_end: u64,
 }
 
 /// What a replica is sent, and how far.
 struct Sender {
     cursor: Cursor,
     entry: Arc<Replica>,
+    /// Whether it says how far it is: one that asked by SYNC does not.
+    acknowledges: bool,
     /// The offset up to which the stream may be sent.
     may_send: u64,
+    /// When the replica's silence was looked at last, unix ms.
+    looked_ms: u64,
     /// Since when the bytes that wait for the replica exceed their soft limit, unix ms.
     over_since_ms: Option<u64>,
 }
@@ -128,26 +168,49 @@ impl Sender {
         loop {
             let event = poll_fn(|cx| self.poll(connection, cx));
             let event = match tokio::time::timeout(LOOK, event).await {
-                Ok(event) => event?,
-                Err(_) if self.is_patient(connection)? => continue,
-                Err(_) => return Ok(()),
+                Ok(event) => Some(event?),
+                Err(_) => None,
             };
+            let is_idle = event.is_none();
             match event {
-                Event::Gone => return Ok(()),
-                Event::More => self.settle(&Arc::clone(&connection.worker)).await,
-                Event::Input => {
-                    if !obey(connection) || !self.is_patient(connection)? {
+                None => {}
+                Some(Event::Gone) => return Ok(()),
+                Some(Event::More) => self.settle(&Arc::clone(&connection.worker)).await,
+                Some(Event::Input) => {
+                    if !obey(connection) {
                         return Ok(());
                     }
-                    // A replica that got a marked dump says that it has it.
-                    if self.entry.stage() == Stage::ReceivesDump && self.entry.has_acknowledged() {
-                        self.entry.set_stage(Stage::Online, connection.now_ms());
-                        let Replica { host, port, .. } = &*self.entry;
-                        tracing::info!("Synchronization with replica {host}:{port} succeeded");
-                    }
+                    self.note_input(connection.now_ms());
+                }
+            }
+            // There may be an event all the time.
+            if is_idle || self.is_due(connection) {
+                self.looked_ms = connection.now_ms();
+                if !self.is_patient(connection)? {
+                    return Ok(());
                 }
             }
         }
+    }
+
+    /// Notes that the replica sent something.
+    fn note_input(&self, now: u64) {
+        let stage = self.entry.stage();
+        // While it loads its dump it sends newlines.
+        if !self.entry.has_acknowledged() {
+            self.entry.set_stage(stage, now);
+        // When it has loaded it, it says so.
+        } else if stage == Stage::ReceivesDump {
+            self.entry.set_stage(Stage::Online, now);
+            let Replica { host, port, .. } = &*self.entry;
+            tracing::info!("Synchronization with replica {host}:{port} succeeded");
+        }
+    }
+
+    /// Returns true if it is time to look at the replica's silence.
+    fn is_due(&self, connection: &Connection) -> bool {
+        let passed = connection.now_ms().saturating_sub(self.looked_ms);
+        u128::from(passed) >= LOOK.as_millis()
     }
 
     /// Waits until everything that is in the stream now is as safe as an acknowledged write.
@@ -206,7 +269,8 @@ impl Sender {
         let now = connection.now_ms();
         let Replica { host, port, .. } = &*self.entry;
         let silent_s = self.entry.lag_s(now);
-        if i128::from(silent_s) > i128::from(shared.config.values().repl_timeout) {
+        let may_be_silent = shared.config.values().repl_timeout;
+        if self.acknowledges && i128::from(silent_s) > i128::from(may_be_silent) {
             tracing::warn!("Replica {host}:{port} has said nothing for {silent_s} s: disconnected");
             return Ok(false);
         }
@@ -230,11 +294,17 @@ impl Sender {
     }
 }
 
-/// Executes what the replica sent. Returns false if the connection is to end.
+/// Executes what the replica sent. Returns false if the connection is to end: also if there is
+/// something to say to it besides the stream, such as a message of a channel.
 fn obey(connection: &mut Connection) -> bool {
     loop {
+        let before = connection.output.len();
         let step = batch::run(connection);
         connection.log_end = 0;
+        if connection.output.len() > before {
+            tracing::warn!("Replica's command would put a reply into the stream: disconnected");
+            return false;
+        }
         match step {
             Step::Done => return batch::is_within_limit(connection),
             Step::More => {}
