@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::session::replica::Received;
 use crate::session::client::Peer;
+use crate::session::replica::Received;
 use crate::session::users::Account;
 use crate::wait::begin::stop_waiting;
 

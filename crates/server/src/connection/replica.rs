@@ -75,7 +75,10 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
             *at.lock().unwrap_or_else(PoisonError::into_inner) = Some(cursor);
             format!("+FULLRESYNC {} {}\r\n", position.id, position.end).into_bytes()
         };
-        match dump::begin(connection, SentDump { is_marked, at_cut: Box::new(at_cut), stream_db: Box::new(stream_db) }) {
+        match dump::begin(
+            connection,
+            SentDump { is_marked, at_cut: Box::new(at_cut), stream_db: Box::new(stream_db) },
+        ) {
             Ok(pieces) => break pieces,
             // Too many at once: the replica waits, and is told so.
             Err(_) => tokio::time::sleep(BUSY).await,
