@@ -18,6 +18,8 @@ use crate::machine;
 
 /// How often the primary is told how far this replica is.
 const ACKNOWLEDGE: Duration = Duration::from_secs(1);
+/// The same before anything of the stream has come.
+const FIRST_ACKNOWLEDGE: Duration = Duration::from_millis(100);
 /// Maximum length of a command of the stream: the longest string and some words.
 const MAX_COMMAND: usize = (512 << 20) + (1 << 20);
 /// Bytes that are read from the connection at once.
@@ -256,7 +258,8 @@ impl<'s> Receiver<'s> {
         let engine = Arc::clone(&self.server.shared.engine);
         let replication = engine.replication();
         let mut applier = Applier::new(&engine, epoch, db);
-        let mut reader = StreamReader::new(replication.stream().end(), MAX_COMMAND);
+        let start = replication.stream().end();
+        let mut reader = StreamReader::new(start, MAX_COMMAND);
         reader.push(input.buffer());
         input.consume(input.buffer().len());
         // With this the primary also learns that the dump was loaded.
@@ -277,7 +280,11 @@ impl<'s> Receiver<'s> {
                 reader.release(1);
             }
             replication.facts().read_to(reader.received());
-            if self.acknowledged.elapsed() >= ACKNOWLEDGE {
+            // After a dump that ends with a mark the primary begins its stream when it has heard of
+            // this replica, but not before it has noticed that the dump was sent.
+            let is_started = reader.received() > start;
+            let pause = if is_started { ACKNOWLEDGE } else { FIRST_ACKNOWLEDGE };
+            if self.acknowledged.elapsed() >= pause {
                 self.acknowledge(&mut wire)?;
             }
             match wire.try_read(&mut bytes) {
