@@ -19,7 +19,9 @@ use self::receive::{LinkError, Receiver};
 use crate::host::Server;
 use crate::machine;
 
-/// The pause before the next try after the link has ended.
+/// The pause before the first try after the link has ended; it doubles with each try,
+const FIRST_RETRY: Duration = Duration::from_millis(20);
+/// ... up to this.
 const RETRY: Duration = Duration::from_secs(1);
 /// How often a pause looks whether the server ends.
 const LOOK: Duration = Duration::from_millis(100);
@@ -103,6 +105,7 @@ pub(crate) fn run(server: &Arc<Server>) {
     }
     // A command that failed here fails again: only all data can mend that.
     let mut starts_over = false;
+    let mut pause = Duration::ZERO;
     while !shared.shutdown.is_asked() {
         let Target { primary, number } = server.link.target().clone();
         let Some(primary) = primary else {
@@ -113,6 +116,8 @@ pub(crate) fn run(server: &Arc<Server>) {
         let Primary { host, port } = &primary;
         let mut receiver = Receiver::new(server, number);
         let ended = receiver.follow(&primary, !starts_over);
+        // A primary that has just restarted is there again soon.
+        pause = if receiver.has_followed() { FIRST_RETRY } else { (pause * 2).min(RETRY) };
         receiver.end();
         match ended {
             Ok(()) | Err(LinkError::Stopped) => continue,
@@ -127,7 +132,7 @@ pub(crate) fn run(server: &Arc<Server>) {
                 starts_over = matches!(error, LinkError::Sync(_));
             }
         }
-        let mut rest = RETRY;
+        let mut rest = pause.max(FIRST_RETRY);
         while !rest.is_zero() && server.link.is_target(number) && !shared.shutdown.is_asked() {
             server.link.wait(number, LOOK.min(rest));
             rest = rest.saturating_sub(LOOK);

@@ -75,12 +75,13 @@ pub(super) struct Receiver<'s> {
     unsettled: (u64, u64),
     durable: u64,
     acknowledged: Instant,
+    has_followed: bool,
 }
 
 impl<'s> Receiver<'s> {
     pub(super) fn new(server: &'s Arc<Server>, target: u64) -> Receiver<'s> {
         let (unsettled, durable, acknowledged) = ((0, 0), 0, Instant::now());
-        Receiver { server, target, unsettled, durable, acknowledged }
+        Receiver { server, target, unsettled, durable, acknowledged, has_followed: false }
     }
 
     /// Connects and follows until the link ends. `resumes`: the primary is asked to continue where
@@ -113,8 +114,14 @@ impl<'s> Receiver<'s> {
             return Ok(());
         }
         replication.set_link_state(LinkState::Connected);
+        self.has_followed = true;
         tracing::info!("MASTER <-> REPLICA sync: Finished with success");
         self.execute(wire, input, epoch, db)
+    }
+
+    /// Returns true if it has executed a stream.
+    pub(super) fn has_followed(&self) -> bool {
+        self.has_followed
     }
 
     /// Notes that the link has ended.
