@@ -8,6 +8,7 @@
 //! then on: the link ends.
 
 use engine::Engine;
+use engine::execute::request::Request;
 use engine::session::Session;
 use keyspace::Db;
 use resp::{Protocol, Writer};
@@ -34,6 +35,15 @@ pub enum ApplyError {
     },
 }
 
+/// A command of the stream.
+#[derive(Clone, Copy)]
+pub struct ReceivedCommand<'a> {
+    /// Its words, never none.
+    pub words: &'a [&'a [u8]],
+    /// The bytes as they came.
+    pub bytes: &'a [u8],
+}
+
 /// Executes the commands of a primary, in their order.
 pub struct Applier<'e> {
     engine: &'e Engine,
@@ -51,22 +61,68 @@ impl<'e> Applier<'e> {
         Applier { engine, session, out: Writer::new(Protocol::Resp2) }
     }
 
-    /// Executes a command, which came as `bytes`. Without words there is nothing to execute.
-    pub fn apply(&mut self, words: &[&[u8]], bytes: &[u8]) -> Result<(), ApplyError> {
-        if let Some(received) = &mut self.session.received {
-            received.bytes.extend_from_slice(bytes);
-        }
-        if !words.is_empty() {
-            self.out.clear();
-            let _ = self.engine.execute(&mut self.session, words, &mut self.out);
-            if let Some(text) = self.out.as_bytes().strip_prefix(b"-") {
-                return Err(failed(words, text));
+    /// Executes commands in order. After an error those before the one that failed are executed and
+    /// passed on.
+    pub fn apply(&mut self, commands: &[ReceivedCommand<'_>]) -> Result<(), ApplyError> {
+        let mut batch = self.engine.batch_of(true);
+        for ReceivedCommand { words, bytes } in commands {
+            if let Some(received) = &mut self.session.received {
+                received.push(bytes);
             }
+            batch.push(words);
         }
+        batch.prefetch(&self.session);
+        let (mut at, mut alone) = (0, 0);
+        while at < commands.len() {
+            if alone == 0 && self.engine.joins_commands() {
+                self.out.clear();
+                match self.engine.execute_run(&mut self.session, &batch, at, &mut self.out) {
+                    Ok(run) => {
+                        at += run.requests;
+                        continue;
+                    }
+                    Err(refused) => alone = refused,
+                }
+            }
+            self.cover();
+            self.execute(batch.get(at))?;
+            self.pass_on_unless_queued();
+            at += 1;
+            alone = alone.saturating_sub(1);
+        }
+        Ok(())
+    }
+
+    /// Passes on bytes that are not executed.
+    pub fn pass_on(&mut self, bytes: &[u8]) {
+        if let Some(received) = &mut self.session.received {
+            received.push(bytes);
+        }
+        self.cover();
+        self.pass_on_unless_queued();
+    }
+
+    fn cover(&mut self) {
+        if let Some(received) = &mut self.session.received {
+            received.cover(1);
+        }
+    }
+
+    /// Passes on what no commit has passed on, since it changed nothing. A transaction that is
+    /// still being queued is passed on with its EXEC.
+    fn pass_on_unless_queued(&mut self) {
         if !self.session.in_multi() {
             self.engine.pass_on(&mut self.session);
         }
-        Ok(())
+    }
+
+    fn execute(&mut self, request: Request<'_>) -> Result<(), ApplyError> {
+        self.out.clear();
+        let _ = self.engine.perform(&mut self.session, request, &mut self.out);
+        match self.out.as_bytes().strip_prefix(b"-") {
+            Some(text) => Err(failed(request.args(), text)),
+            None => Ok(()),
+        }
     }
 }
 

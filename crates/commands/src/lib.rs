@@ -48,7 +48,7 @@ mod transactions;
 
 pub use acl::{UserSet, set_users, user_lines, user_lines_with};
 pub use aof::encode;
-pub use apply::{Applier, ApplyError};
+pub use apply::{Applier, ApplyError, ReceivedCommand};
 pub use create::{EngineOptions, read_user_lines, read_users_file, renamed_table};
 pub use engine::clock::{Clock, SystemClock};
 pub use engine::config::{Config, REDIS_VERSION, Settings};

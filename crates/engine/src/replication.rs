@@ -251,12 +251,11 @@ impl Engine {
     pub fn pass_on(&self, session: &mut Session) {
         let (stream, db) = (self.replication().stream(), session.db.number() as u32);
         let Some(received) = &mut session.received else { return };
-        if !received.bytes.is_empty()
-            && !stream.append_received(received.epoch, db, &received.bytes)
-        {
+        let epoch = received.epoch;
+        let bytes = received.take();
+        if !bytes.is_empty() && !stream.append_received(epoch, db, bytes) {
             stream.note_skipped();
         }
-        received.bytes.clear();
     }
 
     /// Ends the waits of all clients with an error, since this server follows a primary from now

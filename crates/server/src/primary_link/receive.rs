@@ -5,7 +5,9 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use commands::{Applier, ApplyError, LinkState, LoadDumpError, LoadOptions, Primary};
+use commands::{
+    Applier, ApplyError, LinkState, LoadDumpError, LoadOptions, Primary, ReceivedCommand,
+};
 use replication::Id;
 use replication::commands::{StreamError, StreamReader};
 use replication::dump::DumpReader;
@@ -24,6 +26,8 @@ const FIRST_ACKNOWLEDGE: Duration = Duration::from_millis(100);
 const MAX_COMMAND: usize = (512 << 20) + (1 << 20);
 /// Bytes that are read from the connection at once.
 const READ: usize = 64 << 10;
+/// Commands that are executed before the connection is read again.
+const AT_ONCE: usize = 64;
 /// The version of Valkey whose dumps this server reads.
 const VALKEY: &[u8] = b"9.1.0";
 
@@ -273,18 +277,8 @@ impl<'s> Receiver<'s> {
         self.acknowledge(&mut wire)?;
         let mut bytes = vec![0; READ];
         loop {
-            while reader.parse()? {
-                let item = reader.item(0);
-                let words: Vec<&[u8]> = item.words().collect();
-                let is_request = matches!(words[..], [name, what, _]
-                    if name.eq_ignore_ascii_case(b"replconf") && what.eq_ignore_ascii_case(b"getack"));
-                if is_request {
-                    applier.apply(&[], item.bytes())?;
-                    self.acknowledge(&mut wire)?;
-                } else {
-                    applier.apply(&words, item.bytes())?;
-                }
-                reader.release(1);
+            while execute_some(&mut applier, &mut reader)? == Executed::Asked {
+                self.acknowledge(&mut wire)?;
             }
             replication.facts().read_to(reader.received());
             // After a dump that ends with a mark the primary begins its stream when it has heard of
@@ -329,4 +323,49 @@ impl<'s> Receiver<'s> {
         wire.write_all(&request)?;
         wire.flush()
     }
+}
+
+/// Why executing the stream has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Executed {
+    /// All that has arrived is executed.
+    All,
+    /// The primary has asked how far this replica is.
+    Asked,
+}
+
+/// Executes what has arrived, up to the primary's next question how far this replica is.
+fn execute_some(
+    applier: &mut Applier<'_>,
+    reader: &mut StreamReader,
+) -> Result<Executed, LinkError> {
+    loop {
+        while reader.len() < AT_ONCE && reader.parse()? {}
+        let words: Vec<Vec<&[u8]>> = reader.items().map(|item| item.words().collect()).collect();
+        let is_special = |words: &Vec<&[u8]>| words.is_empty() || asks_how_far(words);
+        let special = words.iter().position(is_special);
+        let count = special.unwrap_or(words.len());
+        let received = reader.items().zip(&words).take(count);
+        let commands: Vec<_> =
+            received.map(|(item, words)| ReceivedCommand { words, bytes: item.bytes() }).collect();
+        applier.apply(&commands)?;
+        if let Some(at) = special {
+            applier.pass_on(reader.item(at).bytes());
+            let asks = !words[at].is_empty();
+            reader.release(at + 1);
+            if asks {
+                return Ok(Executed::Asked);
+            }
+        } else if count == 0 {
+            return Ok(Executed::All);
+        } else {
+            reader.release(count);
+        }
+    }
+}
+
+/// Returns true for `REPLCONF GETACK *`.
+fn asks_how_far(words: &[&[u8]]) -> bool {
+    matches!(words, [name, what, _]
+        if name.eq_ignore_ascii_case(b"replconf") && what.eq_ignore_ascii_case(b"getack"))
 }
