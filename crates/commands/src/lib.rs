@@ -14,6 +14,7 @@
 
 mod acl;
 pub mod admin;
+mod apply;
 mod bitmaps;
 mod blocking;
 pub mod chunks;
@@ -46,6 +47,8 @@ mod strings;
 mod transactions;
 
 pub use acl::{UserSet, set_users, user_lines, user_lines_with};
+pub use aof::encode;
+pub use apply::{Applier, ApplyError, ReceivedCommand};
 pub use create::{EngineOptions, read_user_lines, read_users_file, renamed_table};
 pub use engine::clock::{Clock, SystemClock};
 pub use engine::config::{Config, REDIS_VERSION, Settings};
@@ -57,6 +60,7 @@ pub use engine::line_text::{in_field, in_line};
 pub use engine::log::{CommandLog, Effects};
 pub use engine::notify::events::EventClasses;
 pub use engine::observe::stats::{CommandStats, Stats};
+pub use engine::replication::{LinkState, Primary};
 pub use engine::save_options::{SaveError, SaveOptions, Spool};
 pub use engine::session::client::{Client, Clients, Peer, Waker};
 pub use engine::session::kept_words::LARGE;

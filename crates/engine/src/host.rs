@@ -8,6 +8,7 @@ use std::io::{self, BufRead, Read, Write};
 use std::time::Duration;
 
 use crate::failure::Failure;
+use crate::replication::Primary;
 use crate::save_options::{SaveError, SaveOptions};
 
 /// Writes a dump of data that the caller has locked.
@@ -107,6 +108,11 @@ pub trait Host: Send + Sync {
     /// end is missing.
     fn send_dump(&self, _dump: SentDump, _pass: PassDump) -> Result<(), Failure> {
         Err("ERR there is no server that sends dumps".into())
+    }
+
+    /// Follows a primary, or nobody (REPLICAOF).
+    fn follow(&self, _primary: Option<Primary>) -> Result<(), Failure> {
+        Err("ERR there is no server that could be a replica".into())
     }
 
     /// Takes the steps that can fail before the server ends: a last dump, if one is wanted (by

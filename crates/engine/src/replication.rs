@@ -6,7 +6,7 @@
 //! as far as a restart after the failures that the store survives would have it too: its sender
 //! notes the end of the stream, then the end of the log, and waits for that as a reply does.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use ::replication::{Id, Replicas, Stream};
@@ -28,6 +28,7 @@ pub struct Replication {
     /// `replica-serve-stale-data`.
     serves_stale_data: AtomicBool,
     hides_stale_data: AtomicBool,
+    facts: LinkFacts,
     waits: Mutex<Vec<Wait>>,
 }
 
@@ -93,6 +94,44 @@ impl Wanted {
     }
 }
 
+/// Figures of a replica's link, for INFO.
+#[derive(Debug, Default)]
+pub struct LinkFacts {
+    /// When the primary was heard last, unix ms.
+    pub heard_ms: AtomicU64,
+    /// When the link was lost, unix ms; 0 for never.
+    pub lost_ms: AtomicU64,
+    /// Bytes of the dump that were loaded,
+    pub dump_loaded: AtomicU64,
+    /// ... of so many; 0 if that is not known.
+    pub dump_total: AtomicU64,
+    /// The offset up to which the stream has arrived.
+    pub read_to: AtomicU64,
+}
+
+impl LinkFacts {
+    /// Notes that the primary was heard.
+    pub fn heard(&self, now_ms: u64) {
+        self.heard_ms.store(now_ms, Relaxed);
+    }
+
+    /// Notes that the link was lost.
+    pub fn lost(&self, now_ms: u64) {
+        self.lost_ms.store(now_ms, Relaxed);
+    }
+
+    /// Notes how much of the dump was loaded.
+    pub fn received(&self, loaded: u64, total: u64) {
+        self.dump_loaded.store(loaded, Relaxed);
+        self.dump_total.store(total, Relaxed);
+    }
+
+    /// Notes the offset up to which the stream has arrived.
+    pub fn read_to(&self, offset: u64) {
+        self.read_to.store(offset, Relaxed);
+    }
+}
+
 impl Replication {
     pub(crate) fn new(id: Id) -> Replication {
         Replication {
@@ -103,6 +142,7 @@ impl Replication {
             link: AtomicU8::new(LinkState::Connect as u8),
             serves_stale_data: AtomicBool::new(true),
             hides_stale_data: AtomicBool::new(false),
+            facts: LinkFacts::default(),
             waits: Mutex::default(),
         }
     }
@@ -169,6 +209,11 @@ impl Replication {
         self.hides_stale_data.load(Relaxed)
     }
 
+    /// Returns the figures of the link to the primary.
+    pub fn facts(&self) -> &LinkFacts {
+        &self.facts
+    }
+
     /// Returns true if it receives its primary's stream.
     pub fn is_linked(&self) -> bool {
         self.link_state() == LinkState::Connected
@@ -206,12 +251,11 @@ impl Engine {
     pub fn pass_on(&self, session: &mut Session) {
         let (stream, db) = (self.replication().stream(), session.db.number() as u32);
         let Some(received) = &mut session.received else { return };
-        if !received.bytes.is_empty()
-            && !stream.append_received(received.epoch, db, &received.bytes)
-        {
+        let epoch = received.epoch;
+        let bytes = received.take();
+        if !bytes.is_empty() && !stream.append_received(epoch, db, bytes) {
             stream.note_skipped();
         }
-        received.bytes.clear();
     }
 
     /// Ends the waits of all clients with an error, since this server follows a primary from now

@@ -186,6 +186,7 @@ fn store(effect: Effect, shared: &Shared, values: &Values) {
         }
         Effect::RequireReplicas => {
             replicas::require(shared, values);
+            replicas::restrict(shared, values);
         }
         Effect::SetLogLevel => crate::log::set_level(values.loglevel),
         Effect::PublishEvents => {

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use aof::Aof;
+use commands::Primary;
 use commands::admin::{DiskFacts, Facts, Host, PassDump, Persistence, SaveLocked, SentDump, Wire};
 use commands::{Failure, LOADING_DATA};
 
@@ -16,6 +17,7 @@ use crate::config::choice::{AppendFsync, Permission};
 use crate::config::row::{Effect, Row};
 use crate::config::{Refusal, Values, rewrite};
 use crate::meter::{self, Totals};
+use crate::primary_link::PrimaryLink;
 use crate::save::{self, Saver};
 use crate::shared::Shared;
 use crate::shutdown::Request;
@@ -26,6 +28,8 @@ use crate::{apply, disks, machine, other_stores, pool_file, users};
 pub(crate) struct Server {
     pub(crate) shared: Arc<Shared>,
     pub(crate) append_only: OnceLock<Arc<AppendOnly>>,
+    /// The link to the primary, if this server is a replica.
+    pub(crate) link: PrimaryLink,
     pub(crate) saver: Arc<Saver>,
 }
 
@@ -232,22 +236,12 @@ impl Host for Server {
     }
 
     fn dial(&self, host: &str, port: u16, timeout: Duration) -> io::Result<Box<dyn Wire>> {
-        let mut last = io::Error::from(io::ErrorKind::NotFound);
-        for address in (host, port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, timeout) {
-                Ok(stream) => {
-                    stream.set_read_timeout(Some(timeout))?;
-                    stream.set_write_timeout(Some(timeout))?;
-                    stream.set_nodelay(true)?;
-                    return match self.shared.tls.client() {
-                        Some(client) => client.connect(stream, address.ip()),
-                        None => Ok(Box::new(stream)),
-                    };
-                }
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+        let is_encrypted = self.shared.config.values().tls_cluster;
+        self.connect(host, port, is_encrypted, (timeout, timeout))
+    }
+
+    fn follow(&self, primary: Option<Primary>) -> Result<(), Failure> {
+        self.follow_primary(primary).map_err(|error| Failure::text(format!("ERR {error}")))
     }
 
     fn send_dump(&self, dump: SentDump, pass: PassDump) -> Result<(), Failure> {
@@ -331,6 +325,33 @@ fn written(saved: Result<bool, save::Busy>) -> Result<(), Failure> {
 }
 
 impl Server {
+    /// Connects to another server. Connecting and writing take at most the first time, one read at
+    /// most the second.
+    pub(crate) fn connect(
+        &self,
+        host: &str,
+        port: u16,
+        is_encrypted: bool,
+        timeouts: (Duration, Duration),
+    ) -> io::Result<Box<dyn Wire>> {
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for address in (host, port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, timeouts.0) {
+                Ok(stream) => {
+                    stream.set_write_timeout(Some(timeouts.0))?;
+                    stream.set_read_timeout(Some(timeouts.1))?;
+                    stream.set_nodelay(true)?;
+                    return match self.shared.tls.client().filter(|_| is_encrypted) {
+                        Some(client) => client.connect(stream, address.ip()),
+                        None => Ok(Box::new(stream)),
+                    };
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
     /// Writes the data that would be lost with the process: the last dump, if one is wanted, and
     /// the data of a pool whose file was removed. The server ends only if that succeeds, or with
     /// FORCE.

@@ -44,6 +44,7 @@ mod pool_journal;
 mod pool_lock;
 mod pool_rescue;
 mod ports;
+mod primary_link;
 mod rates;
 mod replicas;
 mod save;

@@ -53,6 +53,12 @@ impl ReplicaCare {
     }
 }
 
+/// Puts the directives into effect that say what a replica answers.
+pub(crate) fn restrict(shared: &Shared, values: &Values) {
+    shared.engine.config().set_replicas_are_read_only(values.replica_read_only);
+    shared.engine.replication().set_serves_stale_data(values.replica_serve_stale_data);
+}
+
 /// Refuses writes while fewer replicas than `min-replicas-to-write` were heard during the last
 /// `min-replicas-max-lag` seconds.
 pub(crate) fn require(shared: &Shared, values: &Values) {

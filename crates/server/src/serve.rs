@@ -5,7 +5,7 @@
 //! loading of an append-only file, during which clients are answered that data is being loaded.
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
@@ -15,7 +15,6 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::append_only::{self, AppendOnly};
 use crate::cli::Arguments;
 use crate::config::choice::AppendFsync;
 use crate::config::file::{ReadError, Reader, escape};
@@ -34,7 +33,7 @@ use crate::tls::{self, Tls, TlsError};
 use crate::users::{self, UsersError};
 use crate::workers::Workers;
 use crate::{
-    apply, housekeeping, jobs, machine, metrics, other_stores, pid_file, pool_file, scrub,
+    apply, housekeeping, jobs, loading, machine, metrics, pid_file, pool_file, primary_link, scrub,
 };
 
 /// Why the server cannot serve.
@@ -67,6 +66,9 @@ pub enum ServeError {
          Set databases to {DATABASES} or less, and keep other data in a server of its own, or under a prefix of its keys"
     )]
     Databases(usize),
+    /// The rest of a synchronization that was interrupted cannot be dropped.
+    #[error("the incomplete data of a primary cannot be dropped: {0}")]
+    Incomplete(String),
     /// The system refuses something else.
     #[error("{what}: {source}")]
     System {
@@ -75,15 +77,6 @@ pub enum ServeError {
         /// What the system said.
         source: std::io::Error,
     },
-}
-
-/// Why the data could not be loaded.
-#[derive(Debug, thiserror::Error)]
-enum LoadingError {
-    #[error(transparent)]
-    Log(#[from] append_only::StartError),
-    #[error("Fatal error loading the DB: {}: {why}. Exiting.", path.display())]
-    Dump { path: std::path::PathBuf, why: String },
 }
 
 fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> ServeError {
@@ -133,6 +126,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     let supervisor = Supervisor::of(&values, clock.monotonic());
     let store = store::open(&values, clock.unix_ms())?;
     let fsync = values.appendfsync;
+    loading::drop_incomplete(&store.keyspace, clock.unix_ms()).map_err(ServeError::Incomplete)?;
     apply::fit_to_store(&mut values, &store.report);
     describe(&store, fsync);
     let config = Config::new(values, file);
@@ -145,7 +139,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         saver: Saver::new(Arc::clone(&shared)),
         shared: Arc::clone(&shared),
         append_only: OnceLock::new(),
+        link: Default::default(),
     });
+    primary_link::follow_at_start(&server).map_err(system("No random bytes"))?;
     shared.engine.set_host(Arc::clone(&server) as Arc<dyn commands::admin::Host>);
     jobs::start(&shared);
     serve_until_shutdown(&shared, &server)
@@ -373,6 +369,7 @@ fn serve_until_shutdown(
     };
     let housekeeping = spawn_housekeeping(shared, server, loading).map_err(system("No threads"))?;
     let scrub = spawn_scrub(shared).map_err(system("No threads"))?;
+    let link = spawn_link(server).map_err(system("No threads"))?;
     if !loading {
         listen::log_ports(&values);
         shared.supervisor.ready();
@@ -388,6 +385,9 @@ fn serve_until_shutdown(
         return Ok(ExitCode::SUCCESS);
     }
     let went_well = housekeeping.join().unwrap_or(false);
+    if link.join().is_err() {
+        tracing::warn!("The link to the primary ended by a panic");
+    }
     if scrub.join().is_err() {
         tracing::warn!("The scrub ended by a panic");
     }
@@ -407,7 +407,7 @@ fn spawn_housekeeping(
 ) -> std::io::Result<JoinHandle<bool>> {
     let (shared, server) = (Arc::clone(shared), Arc::clone(server));
     std::thread::Builder::new().name("housekeeping".into()).spawn(move || {
-        if loading && let Err(error) = load(&shared, &server) {
+        if loading && let Err(error) = loading::load(&shared, &server) {
             log::fatal(&error.to_string());
             shared.shutdown.fail();
             return false;
@@ -417,83 +417,16 @@ fn spawn_housekeeping(
     })
 }
 
+fn spawn_link(server: &Arc<Server>) -> std::io::Result<JoinHandle<()>> {
+    let server = Arc::clone(server);
+    std::thread::Builder::new()
+        .name("replica-link".into())
+        .spawn(move || primary_link::run(&server))
+}
+
 fn spawn_scrub(shared: &Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
     std::thread::Builder::new().name("scrub".into()).spawn(move || scrub::run(&shared))
-}
-
-fn load(shared: &Arc<Shared>, server: &Server) -> Result<(), LoadingError> {
-    let values = shared.config.values();
-    shared.loading.begin(shared.engine.clock().unix_ms());
-    if server.is_logged() {
-        load_log(shared, server, &values)?;
-    } else {
-        load_dump(shared, &values)?;
-    }
-    server.saver.set_unchanged();
-    shared.engine.config().set_loading(false);
-    listen::log_ports(&values);
-    shared.supervisor.ready();
-    Ok(())
-}
-
-fn load_log(
-    shared: &Arc<Shared>,
-    server: &Server,
-    values: &Values,
-) -> Result<(), append_only::StartError> {
-    let options = append_only::options(values);
-    let show = |progress: aof::Progress| {
-        shared.loading.show(progress.done, progress.total);
-        shared.supervisor.loading(progress.done, progress.total, shared.engine.clock().monotonic());
-    };
-    let log = Arc::new(append_only::load(options.clone(), &shared.engine, &show)?);
-    let of_values = Arc::clone(shared);
-    let engine = Arc::clone(&shared.engine);
-    let append_only = AppendOnly::new(log, engine, options, move || of_values.config.values());
-    shared.attach_log(append_only.log());
-    let _ = server.append_only.set(append_only);
-    Ok(())
-}
-
-/// Loads the dump into memory, as Redis does without an append-only file.
-fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
-    let path = other_stores::dump(values);
-    let failed = |why: String| LoadingError::Dump { path: path.clone(), why };
-    let opened = std::fs::File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
-    let (total, file) = opened.map_err(|error| failed(crate::text::os_error(&error)))?;
-    let started = std::time::Instant::now();
-    let mut last = started;
-    let mut options = commands::LoadOptions {
-        verifies: values.rdbchecksum,
-        keeps_expired: false,
-        report: &mut |loaded| {
-            shared.loading.show(loaded.bytes, total);
-            shared.supervisor.loading(loaded.bytes, total, shared.engine.clock().monotonic());
-            if last.elapsed() >= append_only::REPORT_EVERY {
-                last = std::time::Instant::now();
-                let share = loaded.bytes as f64 * 100.0 / total.max(1) as f64;
-                tracing::info!("Loading the RDB file: {share:.1} % ({} keys)", loaded.keys);
-            }
-        },
-    };
-    let file = std::io::BufReader::with_capacity(1 << 20, file);
-    let loaded = commands::load_dump(&shared.engine, file, &mut options);
-    let loaded = loaded.map_err(|error| {
-        tracing::warn!("{error}");
-        tracing::warn!("Terminating server after rdb file reading failure.");
-        failed(error.to_string())
-    })?;
-    shared.loading.keys.store(loaded.keys, Ordering::Relaxed);
-    shared.loading.expired.store(loaded.expired, Ordering::Relaxed);
-    tracing::info!(
-        "Done loading RDB, keys loaded: {}, keys expired: {}, empty keys skipped: {}.",
-        loaded.keys,
-        loaded.expired,
-        loaded.empty
-    );
-    tracing::info!("DB loaded from disk: {:.3} seconds", started.elapsed().as_secs_f64());
-    Ok(())
 }
 
 /// Begins a dump or a rewrite of the log that is due.

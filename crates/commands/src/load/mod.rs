@@ -22,8 +22,8 @@ use self::batch::LoadBatch;
 pub use self::error::LoadDumpError;
 pub(crate) use self::error::refused;
 use self::queue::BatchQueue;
-use crate::save::file::STREAM_DB;
 use crate::keys::dump::store::{Parts, Stopped, Store};
+use crate::save::file::STREAM_DB;
 use engine::Engine;
 use engine::failure::Failure;
 

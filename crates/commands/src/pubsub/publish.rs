@@ -48,6 +48,7 @@ fn spublish(call: &mut Call<'_>) -> Done {
 }
 
 fn send(call: &mut Call<'_>, kind: Kind) -> Done {
+    propagate(call)?;
     let (hub, channel, text) = (call.engine.hub(), call.args[1], call.args[2]);
     let count = match kind {
         _ if call.is_inner() => {
@@ -68,5 +69,20 @@ fn send(call: &mut Call<'_>, kind: Kind) -> Done {
     };
     take_messages(call);
     call.out.integer(count as i64);
+    Ok(())
+}
+
+/// Passes the message on to replicas.
+fn propagate(call: &mut Call<'_>) -> Done {
+    if !call.engine.replication().takes_effects() {
+        return Ok(());
+    }
+    let name = call.command.spec.name.to_uppercase();
+    let mut command = Vec::new();
+    aof::encode(&mut command, &[name.as_bytes(), call.args[1], call.args[2]]);
+    if call.is_inner() && !call.effects.count_message(command.len(), 0) {
+        return Err(TOO_MANY.into());
+    }
+    call.deliver(Delivery::Streamed(command));
     Ok(())
 }

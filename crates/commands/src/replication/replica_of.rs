@@ -1,7 +1,8 @@
-//! REPLICAOF and SLAVEOF: there is no replication, so NO ONE succeeds without effect.
+//! REPLICAOF and SLAVEOF: this server follows a primary, or is one again.
 
 use engine::call::{Call, Run};
 use engine::failure::Done;
+use engine::replication::Primary;
 use engine::spec::*;
 
 const ARGS: &[Arg] = &[oneof(
@@ -13,9 +14,23 @@ const ARGS: &[Arg] = &[oneof(
 )];
 
 fn replica_of(call: &mut Call<'_>) -> Done {
-    if !call.is(1, "no") || !call.is(2, "one") {
-        return Err("ERR there is no replication: this server can be nobody's replica".into());
+    let replication = call.engine.replication();
+    let primary = if call.is(1, "no") && call.is(2, "one") {
+        None
+    } else {
+        if call.session.replica.as_ref().is_some_and(|replica| replica.entry.is_some()) {
+            return Err("ERR Command is not valid when client is a replica.".into());
+        }
+        let port = call.int(2).ok().and_then(|port| u16::try_from(port).ok());
+        let port = port.ok_or("ERR Invalid master port")?;
+        Some(Primary { host: String::from_utf8_lossy(call.args[1]).into_owned(), port })
+    };
+    if primary.is_some() && primary == replication.primary() {
+        call.out.simple("OK Already connected to specified master");
+        return Ok(());
     }
+    let host = call.engine.host().ok_or("ERR there is no server that could be a replica")?;
+    host.follow(primary)?;
     call.out.ok();
     Ok(())
 }

@@ -65,7 +65,8 @@ impl Engine {
         from: usize,
         out: &mut Writer,
     ) -> Result<Executed, usize> {
-        if batch.len() - from < 2 || session.in_multi() || session.replay {
+        let is_received = session.received.is_some();
+        if batch.len() - from < 2 || session.in_multi() || session.replay && !is_received {
             return Err(1);
         }
         if session.only_listens() || session.caching {
@@ -86,7 +87,7 @@ impl Engine {
             let commands = steps.iter().map(|step| (step.command, step.args));
             steps.truncate(self.permissions().permitted(session, commands));
         }
-        if self.config().refuses_writes() {
+        if self.config().refuses_writes() && !is_received {
             // A write is refused when it is executed by itself.
             let writes = steps.iter().position(|step| step.command.spec.has(WRITE));
             steps.truncate(writes.unwrap_or(steps.len()));
@@ -96,13 +97,15 @@ impl Engine {
         }
         let needs_memory = steps.iter().any(|step| step.command.spec.has(DENYOOM));
         if needs_memory
+            && !is_received
             && !matches!(self.memory_limits().evict_until_under_limit(session), Ok(true))
         {
             return Err(steps.len());
         }
         let mark = out.mark();
         let buffer = std::mem::take(&mut session.effects);
-        let mut effects = self.new_effects(buffer, self.collects_commands());
+        let collects = if is_received { self.logs_commands() } else { self.collects_commands() };
+        let mut effects = self.new_effects(buffer, collects);
         if session.can_wait() {
             out.begin_limit(LARGE);
         }
@@ -131,13 +134,15 @@ impl Engine {
         out: &mut Writer,
         effects: &mut Effects,
     ) -> Option<Executed> {
-        let now_ns = self.begin_ns(session);
+        let since_ns = self.begin_ns(session);
+        // What a primary sends must find what it found there, before anything expired.
+        let now_ns = if session.replay { 0 } else { since_ns };
         let mut txn = self.try_lock_steps(session, steps, now_ns / 1_000_000)?;
         session.shard_wait = None;
         session.reads_of_changed.clear();
         let mut call = Call::new(self, session, steps[0].command, out, now_ns, effects);
         call.losses = losses;
-        let mut times = Times { since_ns: now_ns, from: 0 };
+        let mut times = Times { since_ns, from: 0 };
         let begin = call.out.len();
         let mut executed = 0;
         for step in steps {
@@ -157,7 +162,8 @@ impl Engine {
             call.may_pin = !txn.is_dirty();
             call.reply_from = call.out.len();
             if let Err(failed) = step.run(&mut call, &mut txn) {
-                if failed.out_of_memory || failed.takes_long {
+                // A command of the primary does not fail: executed by itself, it says why.
+                if failed.out_of_memory || failed.takes_long || call.session.received.is_some() {
                     return None;
                 }
                 self.stats().failed(call.session.stripe, step.command.id);
@@ -172,6 +178,9 @@ impl Engine {
             }
         }
         let shown = self.shown_by(&steps[..executed]);
+        if let Some(received) = &mut call.session.received {
+            received.cover(executed);
+        }
         let unit = Unit {
             engine: self,
             session: Some(&mut *call.session),
@@ -190,7 +199,7 @@ impl Engine {
         if hooks::is_large(&call) {
             hooks::observe_sizes(&call);
         }
-        call.session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
+        call.session.client.seen_ms.store(since_ns / 1_000_000, Relaxed);
         call.session.client.last_command.store(steps[executed - 1].command.id, Relaxed);
         Some(Executed { requests: executed, next: Next::Reply, durable_at: call.durable_at })
     }

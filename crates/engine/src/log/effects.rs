@@ -33,6 +33,8 @@ pub enum Delivery {
     Flushed(usize),
     /// Bytes for the client itself that are not a reply.
     Own(Vec<u8>),
+    /// A command that changes no data, for the stream for replicas alone.
+    Streamed(Vec<u8>),
     /// A change of the function libraries, which takes effect now.
     Libraries(Uncommitted),
 }

@@ -85,6 +85,7 @@ impl Engine {
                 );
             }
             (Delivery::Own(bytes), Some(session)) => session.client.post(&bytes, 0),
+            (Delivery::Streamed(command), _) => self.replication().append_free(&command),
             // Notified with the changes.
             (Delivery::Flushed(_), _) => {}
             // The store's own work comes from no client.

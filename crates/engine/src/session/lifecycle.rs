@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::session::replica::Received;
 use crate::session::client::Peer;
+use crate::session::replica::Received;
 use crate::session::users::Account;
 use crate::wait::begin::stop_waiting;
 
@@ -34,7 +34,7 @@ impl Engine {
     /// `epoch`: not checked, and passed on to the stream as it came.
     pub fn connect_to_primary(&self, epoch: u64) -> Session {
         let mut session = self.connect_replay();
-        session.received = Some(Box::new(Received { bytes: Vec::new(), epoch }));
+        session.received = Some(Box::new(Received::new(epoch)));
         session
     }
 

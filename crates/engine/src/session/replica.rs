@@ -26,11 +26,48 @@ pub struct AsReplica {
     pub cursor: Option<Cursor>,
 }
 
-/// What a replica has received from its primary and not yet passed on to its own stream.
+/// Commands that a replica has received from its primary, to be passed on to its own stream as they
+/// came.
 #[derive(Default)]
 pub struct Received {
-    /// Commands as they came.
-    pub bytes: Vec<u8>,
     /// The history to which they belong ([`replication::Stream::epoch`]).
     pub epoch: u64,
+    bytes: Vec<u8>,
+    /// The end of each command in `bytes`.
+    ends: Vec<usize>,
+    /// How many commands, from the front, the next commit executes.
+    covered: usize,
+    /// Bytes that were passed on.
+    passed: usize,
+}
+
+impl Received {
+    /// Returns nothing, of the history of `epoch`.
+    pub(crate) fn new(epoch: u64) -> Received {
+        Received { epoch, ..Received::default() }
+    }
+
+    /// Adds a command as it came.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.passed == self.bytes.len() {
+            self.bytes.clear();
+            self.ends.clear();
+            (self.covered, self.passed) = (0, 0);
+        }
+        self.bytes.extend_from_slice(bytes);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Notes that `count` more commands belong to the next commit.
+    pub fn cover(&mut self, count: usize) {
+        self.covered = (self.covered + count).min(self.ends.len());
+    }
+
+    /// Returns the bytes of the commands that belong to this commit, once.
+    pub(crate) fn take(&mut self) -> &[u8] {
+        let end = self.covered.checked_sub(1).map_or(0, |last| self.ends[last]);
+        let begin = self.passed;
+        self.passed = end.max(begin);
+        &self.bytes[begin..self.passed]
+    }
 }

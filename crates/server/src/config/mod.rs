@@ -25,6 +25,7 @@ pub mod value;
 use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, RwLock};
 
+use commands::Primary;
 use row::{Change, Effect, Row, Usage};
 pub use table::Values;
 
@@ -120,6 +121,14 @@ impl Config {
             }
         }
         found
+    }
+
+    /// Sets `replicaof`, which CONFIG SET cannot change.
+    pub fn set_primary(&self, primary: Option<&Primary>) {
+        let _one_at_a_time = self.changing.lock().unwrap_or_else(|e| e.into_inner());
+        let text = primary.map_or(String::new(), |Primary { host, port }| format!("{host} {port}"));
+        let mut values = self.values.write().unwrap_or_else(|e| e.into_inner());
+        values.replicaof = text.into_bytes().as_slice().into();
     }
 
     /// Returns `CONFIG SET`: all of the pairs or none. `protected` says whether protected

@@ -276,15 +276,6 @@ directives! {
         /// Refuse writes while `save` is set and the last dump failed, so that it is noticed. Turn
         /// it off where you watch for that otherwise.
         stop_writes_on_bgsave_error: bool = true => ("stop-writes-on-bgsave-error", Bool, Live);
-        /// Replicas without which writes are refused. There is no replication here: any number but
-        /// 0 refuses every write, if `min-replicas-max-lag` is not 0.
-        min_replicas_to_write: u64 = 0 =>
-            ("min-replicas-to-write", Int(0, I32), Live)
-                .alias("min-slaves-to-write").then(RequireReplicas);
-        /// Seconds after which a silent replica does not count for that.
-        min_replicas_max_lag: u64 = 10 =>
-            ("min-replicas-max-lag", Int(0, I32), Live)
-                .alias("min-slaves-max-lag").then(RequireReplicas);
         /// What SIGINT does, as the options of SHUTDOWN; `default` saves a dump if `save` is set.
         shutdown_on_sigint: Bytes = text("default") =>
             ("shutdown-on-sigint", Flags(&["default", "save", "nosave", "now", "force"]), Live);
@@ -429,11 +420,57 @@ directives! {
         latency_tracking_info_percentiles: Vec<f64> = vec![50.0, 99.0, 99.9] =>
             ("latency-tracking-info-percentiles", Percentiles, Live);
     }
+    "Replication" {
+        /// The primary whose data this server has, and which it follows; `REPLICAOF NO ONE` makes it
+        /// a primary.
+        replicaof: Bytes = text("") => ("replicaof", ReplicaOf, Fixed).alias("slaveof");
+        /// Seconds without a sign of life after which a link between primary and replica ends.
+        repl_timeout: i64 = 60 => ("repl-timeout", Int(1, I32), Live);
+        /// Seconds between two signs of life of a primary.
+        repl_ping_replica_period: i64 = 10 =>
+            ("repl-ping-replica-period", Int(1, I32), Live).alias("repl-ping-slave-period");
+        /// Bytes of the stream that are kept for replicas that come back.
+        repl_backlog_size: u64 = 1 << 20 =>
+            ("repl-backlog-size", Memory(1, I64), Live);
+        /// Seconds without replicas after which the stream ends; 0 for never.
+        repl_backlog_ttl: i64 = 3600 =>
+            ("repl-backlog-ttl", Int(0, I64), Live);
+        /// Answer while the link to the primary is down.
+        replica_serve_stale_data: bool = true =>
+            ("replica-serve-stale-data", Bool, Live).then(RequireReplicas).alias("slave-serve-stale-data");
+        /// Refuse writes of clients on a replica.
+        replica_read_only: bool = true =>
+            ("replica-read-only", Bool, Live).then(RequireReplicas).alias("slave-read-only");
+        /// The address that the primary shows for this replica.
+        replica_announce_ip: Bytes = text("") =>
+            ("replica-announce-ip", Text, Live).alias("slave-announce-ip");
+        /// The port that it shows.
+        replica_announce_port: i64 = 0 =>
+            ("replica-announce-port", Int(0, 65535), Live).alias("slave-announce-port");
+        /// Whether tools such as Sentinel are to know this replica.
+        replica_announced: bool = true => ("replica-announced", Bool, Live);
+        /// Sentinel promotes the replica with the lowest number; 0 is never promoted.
+        replica_priority: i64 = 100 =>
+            ("replica-priority", Int(0, I32), Live).alias("slave-priority");
+        /// The user as whom a replica authenticates at its primary.
+        masteruser: Bytes = text("") => ("masteruser", Text, Live).secret();
+        /// The password with which it does.
+        masterauth: Bytes = text("") => ("masterauth", Text, Live).secret();
+        /// Encrypt the link to the primary.
+        tls_replication: bool = false =>
+            ("tls-replication", Bool, Live).then(ConfigureTls);
+        /// Replicas without which writes are refused, if `min-replicas-max-lag` is not 0.
+        min_replicas_to_write: u64 = 0 =>
+            ("min-replicas-to-write", Int(0, I32), Live)
+                .alias("min-slaves-to-write").then(RequireReplicas);
+        /// Seconds after which a silent replica does not count for that.
+        min_replicas_max_lag: u64 = 10 =>
+            ("min-replicas-max-lag", Int(0, I32), Live)
+                .alias("min-slaves-max-lag").then(RequireReplicas);
+    }
     "Refused until they are built" {
         cluster_enabled: bool = false =>
             ("cluster-enabled", Bool, Fixed).refused("cluster mode is not supported: every key would be accepted, and no other node would be asked");
-        replicaof: Bytes = text("") =>
-            ("replicaof", ReplicaOf, Fixed).refused("replication is not supported: the master's data would be missing, and writes would be accepted independently of it").alias("slaveof");
     }
     "Accepted without effect" {
         shutdown_timeout: i64 = 10 => ("shutdown-timeout", Int(0, I32), Live).ignored(Replication);
@@ -469,11 +506,6 @@ directives! {
                 .ignored(Cluster).alias("cluster-slave-no-failover");
         replica_lazy_flush: bool = false =>
             ("replica-lazy-flush", Bool, Live).ignored(Replication).alias("slave-lazy-flush");
-        replica_serve_stale_data: bool = true =>
-            ("replica-serve-stale-data", Bool, Live)
-                .ignored(Replication).alias("slave-serve-stale-data");
-        replica_read_only: bool = true =>
-            ("replica-read-only", Bool, Live).ignored(Replication).alias("slave-read-only");
         replica_ignore_maxmemory: bool = true =>
             ("replica-ignore-maxmemory", Bool, Live)
                 .ignored(Replication).alias("slave-ignore-maxmemory");
@@ -491,15 +523,11 @@ directives! {
         disable_thp: bool = true => ("disable-thp", Bool, Fixed).ignored(Design);
         cluster_allow_replica_migration: bool = true =>
             ("cluster-allow-replica-migration", Bool, Live).ignored(Cluster);
-        replica_announced: bool = true => ("replica-announced", Bool, Live).ignored(Replication);
         aof_disable_auto_gc: bool = false => ("aof-disable-auto-gc", Bool, Live).ignored(Design);
         replica_ignore_disk_write_errors: bool = false =>
             ("replica-ignore-disk-write-errors", Bool, Live).ignored(Replication);
         lua_enable_deprecated_api: bool = false =>
             ("lua-enable-deprecated-api", Bool, Fixed).ignored(Design).hidden();
-        replica_announce_ip: Bytes = text("") =>
-            ("replica-announce-ip", Text, Live).ignored(Replication).alias("slave-announce-ip");
-        masteruser: Bytes = text("") => ("masteruser", Text, Live).ignored(Replication).secret();
         cluster_announce_ip: Bytes = text("") =>
             ("cluster-announce-ip", Text, Live).ignored(Cluster);
         cluster_config_file: Bytes = text("nodes.conf") =>
@@ -516,7 +544,6 @@ directives! {
         proc_title_template: Bytes = text("{title} {listen-addr} {server-mode}") =>
             ("proc-title-template", Text, Live).ignored(Foreground);
         bind_source_addr: Bytes = text("") => ("bind-source-addr", Text, Live).ignored(Design);
-        masterauth: Bytes = text("") => ("masterauth", Text, Live).ignored(Replication).secret();
         syslog_facility: &'static str = "local0" =>
             ("syslog-facility", Enum(&["user", "local0", "local1", "local2", "local3", "local4",
                 "local5", "local6", "local7"]), Fixed)
@@ -548,13 +575,8 @@ directives! {
             ("active-defrag-threshold-lower", Int(0, 1000), Live).ignored(Design);
         active_defrag_threshold_upper: i64 = 100 =>
             ("active-defrag-threshold-upper", Int(0, 1000), Live).ignored(Design);
-        replica_priority: i64 = 100 =>
-            ("replica-priority", Int(0, I32), Live).ignored(Replication).alias("slave-priority");
         repl_diskless_sync_delay: i64 = 5 =>
             ("repl-diskless-sync-delay", Int(0, I32), Live).ignored(Replication);
-        replica_announce_port: i64 = 0 =>
-            ("replica-announce-port", Int(0, 65535), Live)
-                .ignored(Replication).alias("slave-announce-port");
         cluster_port: i64 = 0 => ("cluster-port", Int(0, 65535), Fixed).ignored(Cluster);
         cluster_announce_bus_port: i64 = 0 =>
             ("cluster-announce-bus-port", Int(0, 65535), Live).ignored(Cluster);
@@ -562,10 +584,6 @@ directives! {
             ("cluster-announce-port", Int(0, 65535), Live).ignored(Cluster);
         cluster_announce_tls_port: i64 = 0 =>
             ("cluster-announce-tls-port", Int(0, 65535), Live).ignored(Cluster);
-        repl_timeout: i64 = 60 => ("repl-timeout", Int(1, I32), Live).ignored(Replication);
-        repl_ping_replica_period: i64 = 10 =>
-            ("repl-ping-replica-period", Int(1, I32), Live)
-                .ignored(Replication).alias("repl-ping-slave-period");
         list_compress_depth: i64 = 0 => ("list-compress-depth", Int(0, I32), Live).ignored(Design);
         key_load_delay: i64 = 0 =>
             ("key-load-delay", Int(-I32 - 1, I32), Live).ignored(Design).hidden();
@@ -577,19 +595,13 @@ directives! {
             ("active-defrag-max-scan-fields", Int(1, I64), Live).ignored(Design);
         cluster_node_timeout: i64 = 15_000 =>
             ("cluster-node-timeout", Int(0, I64), Live).ignored(Cluster);
-        repl_backlog_size: u64 = 1 << 20 =>
-            ("repl-backlog-size", Memory(1, I64), Live).ignored(Replication);
         cluster_link_sendbuf_limit: u64 = 0 =>
             ("cluster-link-sendbuf-limit", Memory(0, U64), Live).ignored(Cluster);
         active_defrag_ignore_bytes: u64 = 100 << 20 =>
             ("active-defrag-ignore-bytes", Memory(1, I64), Live).ignored(Design);
-        repl_backlog_ttl: i64 = 3600 =>
-            ("repl-backlog-ttl", Int(0, I64), Live).ignored(Replication);
         loading_process_events_interval_bytes: i64 = 2 << 20 =>
             ("loading-process-events-interval-bytes", Int(1024, I32), Live)
                 .ignored(Design).hidden();
-        tls_replication: bool = false =>
-            ("tls-replication", Bool, Live).ignored(Replication).then(ConfigureTls);
         tls_session_cache_timeout: i64 = 300 =>
             ("tls-session-cache-timeout", Int(0, I32), Live).ignored(Tls).then(ConfigureTls);
         tls_dh_params_file: Bytes = text("") =>

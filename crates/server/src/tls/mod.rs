@@ -84,7 +84,7 @@ pub(crate) struct Tls {
 
 /// Returns true if any connection is to be encrypted.
 pub(crate) fn is_wanted(values: &Values) -> bool {
-    values.tls_port != 0 || values.tls_cluster
+    values.tls_port != 0 || values.tls_cluster || values.tls_replication
 }
 
 impl Tls {
@@ -94,7 +94,8 @@ impl Tls {
             handshake: TlsAcceptor::from(Arc::new(build(values)?)),
             names_user: values.tls_auth_clients_user == UserOfCertificate::CommonName,
         };
-        let client = if values.tls_cluster { Some(Client::new(values)?) } else { None };
+        let calls = values.tls_cluster || values.tls_replication;
+        let client = if calls { Some(Client::new(values)?) } else { None };
         *self.server.write().unwrap_or_else(PoisonError::into_inner) = Some(server);
         *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
         Ok(())

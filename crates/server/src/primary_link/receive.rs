@@ -1,0 +1,371 @@
+//! What a replica does with one connection to its primary: the handshake, a dump if it needs one,
+//! the stream.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use commands::{
+    Applier, ApplyError, LinkState, LoadDumpError, LoadOptions, Primary, ReceivedCommand,
+};
+use replication::Id;
+use replication::commands::{StreamError, StreamReader};
+use replication::dump::DumpReader;
+use replication::handshake::{Answer, Handshake, HandshakeError, handshake};
+use resp::{Protocol, Writer};
+
+use super::wire::{PrimaryWire, Stopped};
+use crate::host::Server;
+use crate::machine;
+
+/// How often the primary is told how far this replica is.
+const ACKNOWLEDGE: Duration = Duration::from_secs(1);
+/// The same before anything of the stream has come.
+const FIRST_ACKNOWLEDGE: Duration = Duration::from_millis(100);
+/// Maximum length of a command of the stream: the longest string and some words.
+const MAX_COMMAND: usize = (512 << 20) + (1 << 20);
+/// Bytes that are read from the connection at once.
+const READ: usize = 64 << 10;
+/// Commands that are executed before the connection is read again.
+const AT_ONCE: usize = 64;
+/// The version of Valkey whose dumps this server reads.
+const VALKEY: &[u8] = b"9.1.0";
+
+/// Why a link ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LinkError {
+    /// It was to end.
+    #[error("it was to end")]
+    Stopped,
+    #[error("{0}")]
+    Io(io::Error),
+    #[error("{0}")]
+    Handshake(HandshakeError),
+    #[error("the dump could not be loaded: {0}")]
+    Sync(#[from] LoadDumpError),
+    #[error("the data could not be replaced: {0}")]
+    Replace(String),
+    #[error("{0}")]
+    Stream(#[from] StreamError),
+    #[error("{0}")]
+    Apply(#[from] ApplyError),
+}
+
+fn is_stopped(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Stopped>())
+}
+
+impl From<io::Error> for LinkError {
+    fn from(error: io::Error) -> LinkError {
+        if is_stopped(&error) { LinkError::Stopped } else { LinkError::Io(error) }
+    }
+}
+
+impl From<HandshakeError> for LinkError {
+    fn from(error: HandshakeError) -> LinkError {
+        match error {
+            HandshakeError::Io(error) => LinkError::from(error),
+            error => LinkError::Handshake(error),
+        }
+    }
+}
+
+/// One connection's work.
+pub(super) struct Receiver<'s> {
+    server: &'s Arc<Server>,
+    target: u64,
+    /// An offset of the stream, and the end of the log when that was executed: when the log is
+    /// durable up to there, the stream is durable up to the offset.
+    unsettled: (u64, u64),
+    durable: u64,
+    acknowledged: Instant,
+    has_followed: bool,
+}
+
+impl<'s> Receiver<'s> {
+    pub(super) fn new(server: &'s Arc<Server>, target: u64) -> Receiver<'s> {
+        let (unsettled, durable, acknowledged) = ((0, 0), 0, Instant::now());
+        Receiver { server, target, unsettled, durable, acknowledged, has_followed: false }
+    }
+
+    /// Connects and follows until the link ends. `resumes`: the primary is asked to continue where
+    /// this server is.
+    pub(super) fn follow(&mut self, primary: &Primary, resumes: bool) -> Result<(), LinkError> {
+        let engine = &self.server.shared.engine;
+        let replication = engine.replication();
+        tracing::info!("Connecting to MASTER {}:{}", primary.host, primary.port);
+        replication.set_link_state(LinkState::Connecting);
+        let wire = PrimaryWire::connect(self.server, primary, self.target)?;
+        let mut input = BufReader::with_capacity(READ, wire.clone());
+        let position = replication.stream().position();
+        let resume =
+            (resumes && replication.stream().is_on()).then_some((position.id, position.end));
+        let asks = self.handshake(resume);
+        let answer = handshake(&mut input, &mut wire.clone(), &asks)?;
+        let (epoch, db) = match answer {
+            Answer::Full { id, offset } => {
+                tracing::info!("Full resync from master: {id}:{offset}");
+                self.load(&wire, &mut input, id, offset)?
+            }
+            Answer::Continue { id } => {
+                tracing::info!("Successful partial resynchronization with master.");
+                let stream = replication.stream();
+                let renamed = id.filter(|id| *id != position.id).map(|id| stream.rename(id));
+                (renamed.unwrap_or_else(|| stream.epoch()), position.db)
+            }
+        };
+        if !self.server.link.is_target(self.target) {
+            return Ok(());
+        }
+        replication.set_link_state(LinkState::Connected);
+        self.has_followed = true;
+        tracing::info!("MASTER <-> REPLICA sync: Finished with success");
+        self.execute(wire, input, epoch, db)
+    }
+
+    /// Returns true if it has executed a stream.
+    pub(super) fn has_followed(&self) -> bool {
+        self.has_followed
+    }
+
+    /// Notes that the link has ended.
+    pub(super) fn end(&self) {
+        let engine = &self.server.shared.engine;
+        if self.server.link.is_target(self.target) {
+            engine.replication().facts().lost(engine.clock().unix_ms());
+            engine.replication().set_link_state(LinkState::Connect);
+        }
+    }
+
+    fn handshake(&self, resume: Option<(Id, u64)>) -> Handshake {
+        let values = self.server.shared.config.values();
+        let some = |bytes: &[u8]| (!bytes.is_empty()).then(|| bytes.to_vec());
+        let port = match u16::try_from(values.replica_announce_port) {
+            Ok(port) if port != 0 => port,
+            _ if values.tls_replication => values.tls_port as u16,
+            _ => values.port as u16,
+        };
+        Handshake {
+            user: some(&values.masteruser),
+            password: some(&values.masterauth),
+            listening_port: port,
+            announce_ip: some(&values.replica_announce_ip),
+            version: Some(VALKEY.to_vec()),
+            resume,
+            failover: false,
+        }
+    }
+
+    /// Replaces all data by the dump that comes. Returns the epoch of the history, and the database
+    /// that the stream has selected.
+    fn load(
+        &mut self,
+        wire: &PrimaryWire,
+        input: &mut BufReader<PrimaryWire>,
+        id: Id,
+        offset: u64,
+    ) -> Result<(u64, Option<u32>), LinkError> {
+        let shared = &self.server.shared;
+        let engine = &shared.engine;
+        let replication = engine.replication();
+        let failed = |why: String| LinkError::Replace(why);
+        replication.set_link_state(LinkState::Sync);
+        let mut dump = DumpReader::new(input);
+        dump.begin().map_err(|error| match error {
+            replication::dump::DumpError::Io(error) => LinkError::from(error),
+            error => failed(error.to_string()),
+        })?;
+        let total = dump.total().unwrap_or(0);
+        // From here on this server has no history that anybody could continue.
+        let next = Id::from_random(machine::random()?);
+        replication.stream().switch_off(next);
+        let log = self.server.append_only.get().filter(|log| !log.is_off());
+        if let Some(log) = log {
+            log.switch(false).map_err(|error| failed(error.to_string()))?;
+        }
+        engine.config().set_loading(true);
+        shared.loading.begin(engine.clock().unix_ms());
+        let loaded = self.load_all(wire, &mut dump, total);
+        if loaded.is_err() {
+            // Half of the data would be worse than none.
+            let _ = self.drop_data();
+        }
+        engine.config().set_loading(false);
+        if let Some(log) = log {
+            log.switch(true).map_err(|error| failed(error.to_string()))?;
+        }
+        let db = loaded?;
+        Ok((replication.stream().adopt(id, offset, db), db))
+    }
+
+    /// Drops what there is, and loads all of the dump.
+    fn load_all(
+        &self,
+        wire: &PrimaryWire,
+        dump: &mut DumpReader<&mut BufReader<PrimaryWire>>,
+        total: u64,
+    ) -> Result<Option<u32>, LinkError> {
+        let shared = &self.server.shared;
+        let (engine, facts) = (&shared.engine, shared.engine.replication().facts());
+        let now = || engine.clock().unix_ms();
+        let failed = |error: keyspace::CommitError| LinkError::Replace(error.to_string());
+        tracing::info!("MASTER <-> REPLICA sync: Flushing old data");
+        engine.keyspace().set_syncing(true, now()).map_err(failed)?;
+        self.drop_data()?;
+        tracing::info!("MASTER <-> REPLICA sync: Loading DB in memory");
+        wire.set_sign(Some(b"\n"));
+        let mut options = LoadOptions {
+            verifies: true,
+            keeps_expired: true,
+            report: &mut |loaded| {
+                shared.loading.show(loaded.bytes, total);
+                facts.received(loaded.bytes, total);
+            },
+        };
+        let mut from = BufReader::with_capacity(1 << 20, &mut *dump);
+        let loaded = commands::load_dump(engine, &mut from, &mut options);
+        // The sum at the end is the last of the dump; the mark follows it.
+        let rest = io::copy(&mut from, &mut io::sink());
+        wire.set_sign(None);
+        let loaded = loaded.map_err(|error| match rest {
+            Err(ref error) if is_stopped(error) => LinkError::Stopped,
+            _ => LinkError::Sync(error),
+        })?;
+        rest?;
+        if !dump.is_complete() {
+            return Err(LinkError::Io(ErrorKind::UnexpectedEof.into()));
+        }
+        engine.keyspace().set_syncing(false, now()).map_err(failed)?;
+        tracing::info!("Done loading RDB, keys loaded: {}", loaded.keys);
+        Ok(loaded.stream_db)
+    }
+
+    /// Deletes all keys and all function libraries.
+    fn drop_data(&self) -> Result<(), LinkError> {
+        let engine = &self.server.shared.engine;
+        let mut session = engine.connect_replay();
+        let mut out = Writer::new(Protocol::Resp2);
+        for words in [&[&b"FLUSHALL"[..]][..], &[b"FUNCTION", b"FLUSH"]] {
+            out.clear();
+            let _ = engine.execute(&mut session, words, &mut out);
+            if let Some(text) = out.as_bytes().strip_prefix(b"-") {
+                let text = String::from_utf8_lossy(text).trim_end().to_owned();
+                engine.disconnect(&mut session);
+                return Err(LinkError::Replace(text));
+            }
+        }
+        engine.disconnect(&mut session);
+        Ok(())
+    }
+
+    /// Executes the stream until the link ends.
+    fn execute(
+        &mut self,
+        mut wire: PrimaryWire,
+        mut input: BufReader<PrimaryWire>,
+        epoch: u64,
+        db: Option<u32>,
+    ) -> Result<(), LinkError> {
+        let engine = Arc::clone(&self.server.shared.engine);
+        let replication = engine.replication();
+        let mut applier = Applier::new(&engine, epoch, db);
+        let start = replication.stream().end();
+        let mut reader = StreamReader::new(start, MAX_COMMAND);
+        reader.push(input.buffer());
+        input.consume(input.buffer().len());
+        // With this the primary also learns that the dump was loaded.
+        self.acknowledge(&mut wire)?;
+        let mut bytes = vec![0; READ];
+        loop {
+            while execute_some(&mut applier, &mut reader)? == Executed::Asked {
+                self.acknowledge(&mut wire)?;
+            }
+            replication.facts().read_to(reader.received());
+            // After a dump that ends with a mark the primary begins its stream when it has heard of
+            // this replica, but not before it has noticed that the dump was sent.
+            let is_started = reader.received() > start;
+            let pause = if is_started { ACKNOWLEDGE } else { FIRST_ACKNOWLEDGE };
+            if self.acknowledged.elapsed() >= pause {
+                self.acknowledge(&mut wire)?;
+            }
+            match wire.try_read(&mut bytes) {
+                Ok(0) => return Err(LinkError::Io(ErrorKind::UnexpectedEof.into())),
+                Ok(read) => reader.push(&bytes[..read]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Tells the primary what was executed here, and what of it is durable.
+    fn acknowledge(&mut self, wire: &mut PrimaryWire) -> io::Result<()> {
+        self.acknowledged = Instant::now();
+        let engine = &self.server.shared.engine;
+        let end = engine.replication().stream().end();
+        let (offset, log_end) = self.unsettled;
+        let keeps = match engine.log() {
+            None => {
+                self.durable = end;
+                engine.keyspace().heap().is_durable()
+            }
+            Some(log) => {
+                if log.is_on() && log.is_durable(log_end) {
+                    self.durable = self.durable.max(offset);
+                    self.unsettled = (end, log.end());
+                }
+                log.is_on()
+            }
+        };
+        let mut request = Vec::new();
+        let (executed, durable) = (end.to_string(), self.durable.to_string());
+        let all = [&b"REPLCONF"[..], b"ACK", executed.as_bytes(), b"FACK", durable.as_bytes()];
+        commands::encode(&mut request, if keeps { &all } else { &all[..3] });
+        wire.write_all(&request)?;
+        wire.flush()
+    }
+}
+
+/// Why executing the stream has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Executed {
+    /// All that has arrived is executed.
+    All,
+    /// The primary has asked how far this replica is.
+    Asked,
+}
+
+/// Executes what has arrived, up to the primary's next question how far this replica is.
+fn execute_some(
+    applier: &mut Applier<'_>,
+    reader: &mut StreamReader,
+) -> Result<Executed, LinkError> {
+    loop {
+        while reader.len() < AT_ONCE && reader.parse()? {}
+        let words: Vec<Vec<&[u8]>> = reader.items().map(|item| item.words().collect()).collect();
+        let is_special = |words: &Vec<&[u8]>| words.is_empty() || asks_how_far(words);
+        let special = words.iter().position(is_special);
+        let count = special.unwrap_or(words.len());
+        let received = reader.items().zip(&words).take(count);
+        let commands: Vec<_> =
+            received.map(|(item, words)| ReceivedCommand { words, bytes: item.bytes() }).collect();
+        applier.apply(&commands)?;
+        if let Some(at) = special {
+            applier.pass_on(reader.item(at).bytes());
+            let asks = !words[at].is_empty();
+            reader.release(at + 1);
+            if asks {
+                return Ok(Executed::Asked);
+            }
+        } else if count == 0 {
+            return Ok(Executed::All);
+        } else {
+            reader.release(count);
+        }
+    }
+}
+
+/// Returns true for `REPLCONF GETACK *`.
+fn asks_how_far(words: &[&[u8]]) -> bool {
+    matches!(words, [name, what, _]
+        if name.eq_ignore_ascii_case(b"replconf") && what.eq_ignore_ascii_case(b"getack"))
+}

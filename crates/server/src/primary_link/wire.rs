@@ -1,0 +1,126 @@
+//! The connection to the primary: reads that wait as long as the primary shows that it lives, and
+//! end when the link is to end.
+
+use std::cell::RefCell;
+use std::io::{self, ErrorKind, Read, Write};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use commands::Primary;
+use commands::admin::Wire;
+
+use crate::host::Server;
+
+/// How long one read waits before it is seen whether there is something else to do.
+const READ: Duration = Duration::from_millis(100);
+
+/// One of the two ends of use of the connection, for reading and for writing.
+#[derive(Clone)]
+pub(super) struct PrimaryWire(Rc<RefCell<Inner>>);
+
+struct Inner {
+    server: Arc<Server>,
+    wire: Box<dyn Wire>,
+    /// The number of the target that is followed.
+    target: u64,
+    heard: Instant,
+    patience: Duration,
+    /// Sent when nothing was sent for a second: what shows the primary that this replica lives.
+    sign: Option<&'static [u8]>,
+    signed: Instant,
+}
+
+/// How often the primary is shown that this replica lives, while a dump is loaded.
+const SIGN: Duration = Duration::from_secs(1);
+
+impl PrimaryWire {
+    /// Connects to a primary.
+    pub(super) fn connect(
+        server: &Arc<Server>,
+        primary: &Primary,
+        target: u64,
+    ) -> io::Result<PrimaryWire> {
+        let values = server.shared.config.values();
+        let patience = Duration::from_secs(u64::try_from(values.repl_timeout).unwrap_or(60));
+        let is_encrypted = values.tls_replication;
+        let wire = server.connect(&primary.host, primary.port, is_encrypted, (patience, READ))?;
+        let now = Instant::now();
+        let inner = Inner {
+            server: Arc::clone(server),
+            wire,
+            target,
+            heard: now,
+            patience,
+            sign: None,
+            signed: now,
+        };
+        Ok(PrimaryWire(Rc::new(RefCell::new(inner))))
+    }
+
+    /// Sets what is sent every second from now on.
+    pub(super) fn set_sign(&self, sign: Option<&'static [u8]>) {
+        self.0.borrow_mut().sign = sign;
+    }
+
+    /// Reads what is there, for at most a tenth of a second: `WouldBlock` if that is nothing.
+    pub(super) fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut inner = self.0.borrow_mut();
+        inner.check()?;
+        match inner.wire.read(bytes) {
+            Ok(read) => {
+                inner.heard = Instant::now();
+                let now = inner.server.shared.engine.clock().unix_ms();
+                inner.server.shared.engine.replication().facts().heard(now);
+                Ok(read)
+            }
+            Err(error) if error.kind() == ErrorKind::TimedOut => Err(ErrorKind::WouldBlock.into()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Inner {
+    fn check(&mut self) -> io::Result<()> {
+        if !self.server.link.is_target(self.target) || self.server.shared.shutdown.is_asked() {
+            return Err(io::Error::new(ErrorKind::ConnectionAborted, Stopped));
+        }
+        if self.heard.elapsed() > self.patience {
+            return Err(io::Error::new(ErrorKind::TimedOut, "the primary says nothing"));
+        }
+        if let Some(sign) = self.sign
+            && self.signed.elapsed() >= SIGN
+        {
+            self.signed = Instant::now();
+            self.wire.write_all(sign)?;
+            self.wire.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// The link was ended here: by REPLICAOF, or by the end of the server.
+#[derive(Debug, thiserror::Error)]
+#[error("the link is to end")]
+pub(super) struct Stopped;
+
+impl Read for PrimaryWire {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.try_read(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                done => return done,
+            }
+        }
+    }
+}
+
+impl Write for PrimaryWire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().wire.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.borrow_mut().wire.flush()
+    }
+}
