@@ -187,10 +187,11 @@ fn a_pause_of_clients_is_none_of_replicas() {
     let mut fake = replica(&server);
     wait_for_replicas(&mut client, 1);
     client.check("SET a 1", "OK");
-    client.check("CLIENT PAUSE 60000 ALL", "OK");
+    client.check("CLIENT PAUSE 1000 ALL", "OK");
     fake.acknowledge();
     fake.send("REPLCONF ACK 777777");
-    client.check("CLIENT UNPAUSE", "OK");
+    // It waits for the end of the pause.
+    client.check("GET a", "\"1\"");
     wait_until("it was heard", || info(&mut client, "slave0").contains("offset=777777"));
     assert_eq!(fake.command(), "SELECT 0");
     assert_eq!(fake.command(), "SET a 1");
