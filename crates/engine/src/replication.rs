@@ -2,20 +2,21 @@
 //! replicas that receive it, and this server's role.
 //!
 //! Effects are appended after the commit and before its shards are unlocked, so that two commits
-//! that depend on each other are in the stream in their order. A replica may receive the stream only
-//! as far as a restart after the failures that the store survives would have it too: its sender
-//! notes the end of the stream, then the end of the log, and waits for that as a reply does.
+//! that depend on each other are in the stream in their order. A replica may receive the stream
+//! only as far as a restart after the failures that the store survives would have it too: its
+//! sender notes the end of the stream, then the end of the log, and waits for that as a reply does.
+
+mod follow;
+mod waits;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use ::replication::{Id, Replicas, Stream};
 
-use crate::engine::Engine;
-use crate::session::Session;
-use crate::session::client::{Ending, Waiter};
+use crate::session::client::Waiter;
 
-/// Redis's default for `repl-backlog-size`.
+/// Bytes of the stream that are kept before `repl-backlog-size` is known.
 const BACKLOG: u64 = 1 << 20;
 
 /// The stream, the replicas, and the role.
@@ -242,78 +243,5 @@ impl Replication {
 
     fn waits(&self) -> MutexGuard<'_, Vec<Wait>> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Engine {
-    /// Passes on to the stream what a session has received from the primary. If this server is no
-    /// replica any more, it is a change of its own that is in no stream.
-    pub fn pass_on(&self, session: &mut Session) {
-        let (stream, db) = (self.replication().stream(), session.db.number() as u32);
-        let Some(received) = &mut session.received else { return };
-        let epoch = received.epoch;
-        let bytes = received.take();
-        if !bytes.is_empty() && !stream.append_received(epoch, db, bytes) {
-            stream.note_skipped();
-        }
-    }
-
-    /// Ends the waits of all clients with an error, since this server follows a primary from now
-    /// on.
-    fn unblock_all(&self) {
-        for client in self.clients().list() {
-            self.unblock_by(client.id, Some(b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"));
-        }
-    }
-
-    /// Makes this server follow a primary, or nobody.
-    pub fn follow(&self, primary: Option<Primary>) {
-        let follows = primary.is_some();
-        let was_replica = self.replication().is_replica();
-        self.replication().set_primary(primary);
-        self.config().set_is_replica(follows);
-        if follows && !was_replica {
-            self.unblock_all();
-        }
-    }
-
-    /// Returns true if the effects of commands are collected: for the log, or for replicas.
-    #[inline]
-    pub(crate) fn collects_commands(&self) -> bool {
-        self.logs_commands() || self.replication().takes_effects()
-    }
-
-    /// Lets the wait of a session that was just blocked end when replicas have what it wrote. They
-    /// are asked how far they are.
-    pub fn wait_for_replicas(&self, session: &Session, wanted: Wanted) {
-        let Some(waiter) = &session.waiter else { return };
-        let mut waits = self.replication().waits();
-        waits.retain(|wait| !wait.waiter.is_over());
-        waits.push(Wait { waiter: Arc::clone(waiter), wanted });
-        drop(waits);
-        self.replication().append_free(::replication::GET_ACK);
-        self.end_waits_for_replicas();
-    }
-
-    /// Ends the waits of clients whose writes enough replicas have: to be called when one has
-    /// acknowledged more.
-    pub fn end_waits_for_replicas(&self) {
-        let replication = self.replication();
-        let mut waits = replication.waits();
-        if waits.is_empty() {
-            return;
-        }
-        let now = self.clock().unix_ms();
-        waits.retain(|Wait { waiter, wanted }| {
-            if wanted.reached(&replication.replicas) < wanted.replicas {
-                return !waiter.is_over();
-            }
-            if waiter.claim_when_unclaimed() {
-                self.waiting().leave(self.keyspace(), waiter);
-                let reply = waiter.time_out();
-                waiter.end(Ending { reply, durable_at: 0, failed: false }, now);
-            }
-            false
-        });
     }
 }

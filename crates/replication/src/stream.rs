@@ -1,9 +1,9 @@
 //! The stream: the bytes that replicas receive, as many as they may still need.
 //!
-//! Bytes are kept in blocks. Those within `backlog` bytes of the end are kept for replicas that come
-//! back, and older ones for a replica that is still to get them, since its dump took long or since
-//! it is slow, up to a limit: a replica further behind loses its place, and its memory is given
-//! back.
+//! Bytes are kept in blocks. Those within `backlog` bytes of the end are kept for replicas that
+//! come back, and older ones for a replica that is still to get them, since its dump took long or
+//! since it is slow, up to a limit: a replica further behind loses its place, and its memory is
+//! given back.
 //!
 //! An *offset* is the number of bytes of the history before a place. What a replica asks for by
 //! PSYNC is the number of the first byte that it lacks, counted from 1: its offset plus 1.
@@ -260,8 +260,8 @@ impl Stream {
     }
 
     /// Continues the history under another ID: the primary has got it, or this server is the
-    /// primary now. Replicas that have the old one can continue, once they have asked: all places are
-    /// lost. Returns its epoch.
+    /// primary now. Replicas that have the old one can continue, once they have asked: all places
+    /// are lost. Returns its epoch.
     pub fn rename(&self, id: Id) -> u64 {
         let mut state = self.state();
         state.second = Some((state.id, state.end));

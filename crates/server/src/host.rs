@@ -17,7 +17,7 @@ use crate::config::choice::{AppendFsync, Permission};
 use crate::config::row::{Effect, Row};
 use crate::config::{Refusal, Values, rewrite};
 use crate::meter::{self, Totals};
-use crate::primary_link::PrimaryLink;
+use crate::primary_target::PrimaryTarget;
 use crate::save::{self, Saver};
 use crate::shared::Shared;
 use crate::shutdown::Request;
@@ -28,8 +28,8 @@ use crate::{apply, disks, machine, other_stores, pool_file, users};
 pub(crate) struct Server {
     pub(crate) shared: Arc<Shared>,
     pub(crate) append_only: OnceLock<Arc<AppendOnly>>,
-    /// The link to the primary, if this server is a replica.
-    pub(crate) link: PrimaryLink,
+    /// The primary to follow.
+    pub(crate) target: PrimaryTarget,
     pub(crate) saver: Arc<Saver>,
 }
 
@@ -241,7 +241,9 @@ impl Host for Server {
     }
 
     fn follow(&self, primary: Option<Primary>) -> Result<(), Failure> {
-        self.follow_primary(primary).map_err(|error| Failure::text(format!("ERR {error}")))
+        self.target
+            .follow(&self.shared, primary)
+            .map_err(|error| Failure::text(format!("ERR {error}")))
     }
 
     fn send_dump(&self, dump: SentDump, pass: PassDump) -> Result<(), Failure> {

@@ -1,9 +1,9 @@
 //! PSYNC and SYNC: a client becomes a replica.
 //!
-//! A replica that was here before asks to continue (PSYNC with the ID of a history and the number of
-//! the first byte that it lacks). If that is not possible it gets a dump, and after it the stream
-//! from the moment at which the dump was fixed on. A client that said `REPLCONF rdb-only 1` gets
-//! the dump and nothing after it: `redis-cli --rdb` and `perdura backup` ask for that.
+//! A replica that was here before asks to continue (PSYNC with the ID of a history and the number
+//! of the first byte that it lacks). If that is not possible it gets a dump, and after it the
+//! stream from the moment at which the dump was fixed on. A client that said `REPLCONF rdb-only 1`
+//! gets the dump and nothing after it: `redis-cli --rdb` and `perdura backup` ask for that.
 //!
 //! The reply to PSYNC that promises a dump is sent with it, since it names the offset at which the
 //! dump was fixed; the connection does that ([`Next::SendDump`], [`Next::Replicate`]).

@@ -155,8 +155,8 @@ impl Unit<'_> {
         }
     }
 
-    /// Appends the effects to the log, if it takes commands, and to the stream for replicas. Returns
-    /// where they end in the log.
+    /// Appends the effects to the log, if it takes commands, and to the stream for replicas.
+    /// Returns where they end in the log.
     #[inline]
     fn append_commands(&mut self, committed: bool) -> Option<u64> {
         let engine = self.engine;
@@ -188,7 +188,7 @@ impl Unit<'_> {
         end
     }
 
-    /// As a replica: passes on to the stream what its primary sent, whose effects are committed now.
+    /// As a replica: passes on to the stream the commands of its primary that are committed now.
     #[cold]
     fn pass_on(&mut self) {
         let stream = self.engine.replication().stream();

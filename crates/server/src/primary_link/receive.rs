@@ -114,7 +114,7 @@ impl<'s> Receiver<'s> {
                 (renamed.unwrap_or_else(|| stream.epoch()), position.db)
             }
         };
-        if !self.server.link.is_target(self.target) {
+        if !self.server.target.is(self.target) {
             return Ok(());
         }
         replication.set_link_state(LinkState::Connected);
@@ -131,7 +131,7 @@ impl<'s> Receiver<'s> {
     /// Notes that the link has ended.
     pub(super) fn end(&self) {
         let engine = &self.server.shared.engine;
-        if self.server.link.is_target(self.target) {
+        if self.server.target.is(self.target) {
             engine.replication().facts().lost(engine.clock().unix_ms());
             engine.replication().set_link_state(LinkState::Connect);
         }

@@ -82,7 +82,7 @@ impl PrimaryWire {
 
 impl Inner {
     fn check(&mut self) -> io::Result<()> {
-        if !self.server.link.is_target(self.target) || self.server.shared.shutdown.is_asked() {
+        if !self.server.target.is(self.target) || self.server.shared.shutdown.is_asked() {
             return Err(io::Error::new(ErrorKind::ConnectionAborted, Stopped));
         }
         if self.heard.elapsed() > self.patience {
