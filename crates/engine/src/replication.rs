@@ -19,17 +19,25 @@ use crate::session::client::Waiter;
 /// Bytes of the stream that are kept before `repl-backlog-size` is known.
 const BACKLOG: u64 = 1 << 20;
 
+/// The error of clients that wait when this server becomes a replica.
+pub(crate) const ROLE_CHANGED: &[u8] =
+    b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
+
 /// The stream, the replicas, and the role.
 pub struct Replication {
     stream: Arc<Stream>,
     replicas: Arc<Replicas>,
     is_replica: AtomicBool,
+    /// Counts how often the role has changed.
+    roles: AtomicU64,
     primary: RwLock<Option<Primary>>,
     link: AtomicU8,
     /// `replica-serve-stale-data`.
     serves_stale_data: AtomicBool,
     hides_stale_data: AtomicBool,
     facts: LinkFacts,
+    /// The end of the stream after the last question to the replicas how far they are.
+    asked_at: AtomicU64,
     waits: Mutex<Vec<Wait>>,
 }
 
@@ -100,7 +108,7 @@ impl Wanted {
 pub struct LinkFacts {
     /// When the primary was heard last, unix ms.
     pub heard_ms: AtomicU64,
-    /// When the link was lost, unix ms; 0 for never.
+    /// When the link was lost, unix ms; 0 while there is one.
     pub lost_ms: AtomicU64,
     /// Bytes of the dump that were loaded,
     pub dump_loaded: AtomicU64,
@@ -116,9 +124,15 @@ impl LinkFacts {
         self.heard_ms.store(now_ms, Relaxed);
     }
 
-    /// Notes that the link was lost.
+    /// Notes that the link was lost, if that is not known.
     pub fn lost(&self, now_ms: u64) {
-        self.lost_ms.store(now_ms, Relaxed);
+        let _ = self.lost_ms.compare_exchange(0, now_ms, Relaxed, Relaxed);
+    }
+
+    /// Notes that the stream arrives from `offset` on, or that this server needs no link any more.
+    pub fn linked(&self, offset: u64) {
+        self.lost_ms.store(0, Relaxed);
+        self.read_to.store(offset, Relaxed);
     }
 
     /// Notes how much of the dump was loaded.
@@ -139,11 +153,13 @@ impl Replication {
             stream: Arc::new(Stream::new(id, BACKLOG)),
             replicas: Arc::default(),
             is_replica: AtomicBool::new(false),
+            roles: AtomicU64::new(0),
             primary: RwLock::default(),
             link: AtomicU8::new(LinkState::Connect as u8),
             serves_stale_data: AtomicBool::new(true),
             hides_stale_data: AtomicBool::new(false),
             facts: LinkFacts::default(),
+            asked_at: AtomicU64::new(0),
             waits: Mutex::default(),
         }
     }
@@ -172,7 +188,9 @@ impl Replication {
     /// Makes this server follow a primary, or nobody.
     fn set_primary(&self, primary: Option<Primary>) {
         let mut present = self.primary.write().unwrap_or_else(PoisonError::into_inner);
-        self.is_replica.store(primary.is_some(), Relaxed);
+        if self.is_replica.swap(primary.is_some(), Relaxed) != primary.is_some() {
+            self.roles.fetch_add(1, Relaxed);
+        }
         *present = primary;
         self.set_link_state(LinkState::Connect);
     }
@@ -227,6 +245,12 @@ impl Replication {
         }
     }
 
+    /// Returns how often the role has changed: what was admitted under another one is not committed.
+    #[inline]
+    pub(crate) fn roles(&self) -> u64 {
+        self.roles.load(Relaxed)
+    }
+
     /// Returns true if commits append their effects to the stream. A replica passes on what it
     /// receives instead.
     #[inline]
@@ -238,6 +262,14 @@ impl Replication {
     pub fn append_free(&self, commands: &[u8]) {
         if self.takes_effects() {
             self.stream.append_free(commands);
+        }
+    }
+
+    /// Asks the replicas how far they are, unless they were asked after `offset`.
+    fn ask(&self, offset: u64) {
+        if self.takes_effects() && self.asked_at.load(Relaxed) <= offset {
+            let end = self.stream.append_free(::replication::GET_ACK);
+            self.asked_at.store(end, Relaxed);
         }
     }
 

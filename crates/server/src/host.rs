@@ -341,12 +341,18 @@ impl Server {
             match TcpStream::connect_timeout(&address, timeouts.0) {
                 Ok(stream) => {
                     stream.set_write_timeout(Some(timeouts.0))?;
-                    stream.set_read_timeout(Some(timeouts.1))?;
+                    stream.set_read_timeout(Some(timeouts.0))?;
                     stream.set_nodelay(true)?;
-                    return match self.shared.tls.client().filter(|_| is_encrypted) {
-                        Some(client) => client.connect(stream, address.ip()),
-                        None => Ok(Box::new(stream)),
-                    };
+                    let socket = stream.try_clone()?;
+                    let mut wire: Box<dyn Wire> =
+                        match self.shared.tls.client().filter(|_| is_encrypted) {
+                            Some(client) => client.connect(stream, address.ip())?,
+                            None => Box::new(stream),
+                        };
+                    // A handshake takes longer than one read.
+                    wire.flush()?;
+                    socket.set_read_timeout(Some(timeouts.1))?;
+                    return Ok(wire);
                 }
                 Err(error) => last = error,
             }

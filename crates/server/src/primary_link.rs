@@ -16,12 +16,15 @@ use commands::Primary;
 
 use self::receive::{LinkError, Receiver};
 use crate::host::Server;
+use crate::housekeeping::contained;
 use crate::primary_target::Target;
 
 /// The pause before the first try after the link has ended; it doubles with each try,
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 /// ... up to this.
 const RETRY: Duration = Duration::from_secs(1);
+/// The pause before all data is asked for again.
+const FAILED: Duration = Duration::from_secs(5);
 /// How often a pause looks whether the server ends.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -43,22 +46,22 @@ pub(crate) fn run(server: &Arc<Server>) {
         };
         let Primary { host, port } = &primary;
         let mut receiver = Receiver::new(server, number);
-        let ended = receiver.follow(&primary, !starts_over);
+        let ended =
+            contained("the link to the primary", || receiver.follow(&primary, !starts_over));
         // A primary that has just restarted is there again soon.
         pause = if receiver.has_followed() { FIRST_RETRY } else { (pause * 2).min(RETRY) };
+        starts_over &= !receiver.has_followed();
         receiver.end();
         match ended {
-            Ok(()) | Err(LinkError::Stopped) => continue,
-            Err(LinkError::Apply(error @ commands::ApplyError::Failed { .. })) => {
-                tracing::error!(
-                    "The link to primary {host}:{port} ended: {error}. All data is asked for again"
-                );
-                starts_over = true;
+            Some(Ok(()) | Err(LinkError::Stopped)) => continue,
+            Some(Err(error)) => {
+                let again = if error.needs_all() { "; all data is asked for again" } else { "" };
+                tracing::warn!("The link to primary {host}:{port} ended: {error}{again}");
+                if error.needs_all() {
+                    (starts_over, pause) = (true, FAILED);
+                }
             }
-            Err(error) => {
-                tracing::warn!("The link to primary {host}:{port} ended: {error}");
-                starts_over = matches!(error, LinkError::Sync(_));
-            }
+            None => (starts_over, pause) = (true, FAILED),
         }
         let mut rest = pause.max(FIRST_RETRY);
         while !rest.is_zero() && server.target.is(number) && !shared.shutdown.is_asked() {

@@ -40,6 +40,12 @@ impl PrimaryTarget {
         self.target().number == number
     }
 
+    /// Runs `step` if this is still the target, while it cannot change.
+    pub(crate) fn while_current<R>(&self, number: u64, step: impl FnOnce() -> R) -> Option<R> {
+        let target = self.target();
+        (target.number == number).then(step)
+    }
+
     /// Waits until the target is another one, but not for long.
     pub(crate) fn wait(&self, number: u64, time: Duration) {
         let same = |target: &mut Target| target.number == number;
@@ -58,10 +64,14 @@ impl PrimaryTarget {
             Some(Primary { host, port }) => tracing::info!("REPLICAOF {host}:{port} enabled"),
             None => tracing::info!("MASTER MODE enabled"),
         }
-        if primary.is_none() && stream.is_on() {
-            // What the link has in hand belongs to an older history from here on.
-            stream.rename(next);
-            stream.forget_database();
+        // What the link has in hand belongs to an older history from here on.
+        match &primary {
+            Some(_) => {}
+            None if stream.is_on() => {
+                stream.rename(next);
+                stream.forget_database();
+            }
+            None => stream.switch_off(next),
         }
         *target = Target { primary: primary.clone(), number: target.number + 1 };
         shared.config.set_primary(primary.as_ref());

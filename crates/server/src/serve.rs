@@ -496,7 +496,9 @@ async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
 /// Returns false if that failed.
 fn save_last_changes(shared: &Shared, server: &Server) -> bool {
     let request = shared.shutdown.get().unwrap_or_default();
-    if server.saver.changes() > 0 && server.save_before_end(request).is_err() {
+    // Of data that is being received nothing is saved over the last dump.
+    let is_whole = !shared.engine.keyspace().is_syncing();
+    if is_whole && server.saver.changes() > 0 && server.save_before_end(request).is_err() {
         return false;
     }
     server.saver.stop();

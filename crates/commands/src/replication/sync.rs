@@ -48,6 +48,7 @@ fn sync(call: &mut Call<'_>) -> Done {
     if wants.wants_dump_only {
         call.next = Next::SendDump;
     } else if wants.entry.is_none() {
+        wants.is_old = true;
         enter(call, Stage::WaitsForDump);
     }
     Ok(())

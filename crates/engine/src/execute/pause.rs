@@ -11,6 +11,9 @@ impl Engine {
     /// Returns true if the request must wait because clients are paused (CLIENT PAUSE). Called
     /// before each request of a batch.
     pub(crate) fn must_wait(&self, session: &Session, args: &[&[u8]]) -> bool {
+        if session.client.is_replica.load(Relaxed) {
+            return false;
+        }
         let state = self.admin();
         let until = state.paused_until_ms();
         if until == 0 {

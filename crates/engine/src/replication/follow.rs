@@ -1,6 +1,6 @@
 //! The role of this server, and what it does as a replica.
 
-use super::Primary;
+use super::{Primary, ROLE_CHANGED};
 use crate::engine::Engine;
 use crate::session::Session;
 
@@ -14,25 +14,26 @@ impl Engine {
         if follows && !was_replica {
             self.unblock_all();
         }
+        if !follows {
+            self.replication().facts().linked(self.replication().stream().end());
+        }
     }
 
     /// Ends the waits of all clients with an error, since this server follows a primary from now
     /// on.
     fn unblock_all(&self) {
         for client in self.clients().list() {
-            self.unblock_by(client.id, Some(b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"));
+            self.unblock_by(client.id, Some(ROLE_CHANGED));
         }
     }
 
-    /// Passes on to the stream what a session has received from the primary. If this server is no
-    /// replica any more, it is a change of its own that is in no stream.
-    pub fn pass_on(&self, session: &mut Session) {
+    /// Passes on to the stream what a session has received from the primary. Returns false if this
+    /// server does not follow that primary any more: then nothing is passed on.
+    pub fn pass_on(&self, session: &mut Session) -> bool {
         let (stream, db) = (self.replication().stream(), session.db.number() as u32);
-        let Some(received) = &mut session.received else { return };
+        let Some(received) = &mut session.received else { return true };
         let epoch = received.epoch;
         let bytes = received.take();
-        if !bytes.is_empty() && !stream.append_received(epoch, db, bytes) {
-            stream.note_skipped();
-        }
+        bytes.is_empty() || stream.append_received(epoch, db, bytes)
     }
 }

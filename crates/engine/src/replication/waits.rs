@@ -16,7 +16,7 @@ impl Engine {
         waits.retain(|wait| !wait.waiter.is_over());
         waits.push(Wait { waiter: Arc::clone(waiter), wanted });
         drop(waits);
-        self.replication().append_free(::replication::GET_ACK);
+        self.replication().ask(wanted.offset);
         self.end_waits_for_replicas();
     }
 

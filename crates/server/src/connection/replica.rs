@@ -61,7 +61,8 @@ pub(super) async fn serve(mut connection: Connection) {
 /// Sends a dump. Returns the replica's place in the stream, after it said that it has the dump.
 async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Cursor> {
     let place: Arc<Mutex<Option<Cursor>>> = Arc::default();
-    let is_marked = connection.session.replica.as_ref()?.knows_mark;
+    let replica = connection.session.replica.as_ref()?;
+    let (is_marked, is_old) = (replica.knows_mark, replica.is_old);
     let mut pieces = loop {
         let (engine, at) = (Arc::clone(&connection.worker.shared.engine), Arc::clone(&place));
         let selected: Arc<Mutex<Option<u32>>> = Arc::default();
@@ -69,11 +70,13 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
         let stream_db = move || *at_dump.lock().unwrap_or_else(PoisonError::into_inner);
         let at_cut = move || {
             let stream = engine.replication().stream();
+            engine.replication().switch_on();
             let is_replica = engine.replication().is_replica();
             let (position, cursor) = if is_replica { stream.cut_received() } else { stream.cut() };
             *selected.lock().unwrap_or_else(PoisonError::into_inner) = position.db;
             *at.lock().unwrap_or_else(PoisonError::into_inner) = Some(cursor);
-            format!("+FULLRESYNC {} {}\r\n", position.id, position.end).into_bytes()
+            let reply = format!("+FULLRESYNC {} {}\r\n", position.id, position.end);
+            if is_old { Vec::new() } else { reply.into_bytes() }
         };
         match dump::begin(
             connection,
@@ -91,9 +94,12 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
     loop {
         let Ok(piece) = tokio::time::timeout(LOOK, dump::next(connection, &mut pieces)).await
         else {
-            connection.output.writer.buffer().push(b'\n');
-            if entry.stage() == Stage::WaitsForDump && !dump::drain(connection).await {
-                return None;
+            // Inside of a dump it would be a byte of it.
+            if entry.stage() == Stage::WaitsForDump {
+                connection.output.writer.buffer().push(b'\n');
+                if !dump::drain(connection).await {
+                    return None;
+                }
             }
             continue;
         };
@@ -102,14 +108,16 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
         if piece.is_empty() {
             break;
         }
-        let now = connection.now_ms();
-        entry.set_stage(Stage::ReceivesDump, now);
+        // While a dump is made in a file, newlines say so.
+        if piece != b"\n" {
+            entry.set_stage(Stage::ReceivesDump, connection.now_ms());
+        }
         connection.output.writer.buffer().extend_from_slice(&piece);
         if !dump::drain(connection).await {
             return None;
         }
     }
-    if !is_marked {
+    if !is_marked || is_old {
         entry.set_stage(Stage::Online, connection.now_ms());
     }
     place.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -139,6 +147,8 @@ impl Sender {
                 Event::Gone => return Ok(()),
                 Event::More => self.settle(&Arc::clone(&connection.worker)).await,
                 Event::Input => {
+                    // A replica that loads its dump sends newlines.
+                    self.entry.hear(connection.now_ms());
                     if !obey(connection) || !self.is_patient(connection)? {
                         return Ok(());
                     }
@@ -209,7 +219,8 @@ impl Sender {
         let now = connection.now_ms();
         let Replica { host, port, .. } = &*self.entry;
         let silent_s = self.entry.lag_s(now);
-        if i128::from(silent_s) > i128::from(shared.config.values().repl_timeout) {
+        let is_old = connection.session.replica.as_ref().is_some_and(|replica| replica.is_old);
+        if !is_old && i128::from(silent_s) > i128::from(shared.config.values().repl_timeout) {
             tracing::warn!("Replica {host}:{port} has said nothing for {silent_s} s: disconnected");
             return Ok(false);
         }
