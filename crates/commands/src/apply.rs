@@ -25,6 +25,9 @@ pub enum ApplyError {
         /// The error.
         text: String,
     },
+    /// This server has another primary meanwhile, or none; or a write of its own came between.
+    #[error("the history is not that of the primary any more")]
+    Unfollowed,
     /// The data is not what it is at the primary, or the command is not known here.
     #[error("'{command}' of the primary fails: {text}")]
     Failed {
@@ -86,7 +89,7 @@ impl<'e> Applier<'e> {
             }
             self.cover();
             self.execute(batch.get(at))?;
-            self.pass_on_unless_queued();
+            self.pass_on_unless_queued()?;
             at += 1;
             alone = alone.saturating_sub(1);
         }
@@ -94,12 +97,12 @@ impl<'e> Applier<'e> {
     }
 
     /// Passes on bytes that are not executed.
-    pub fn pass_on(&mut self, bytes: &[u8]) {
+    pub fn pass_on(&mut self, bytes: &[u8]) -> Result<(), ApplyError> {
         if let Some(received) = &mut self.session.received {
             received.push(bytes);
         }
         self.cover();
-        self.pass_on_unless_queued();
+        self.pass_on_unless_queued()
     }
 
     fn cover(&mut self) {
@@ -110,10 +113,9 @@ impl<'e> Applier<'e> {
 
     /// Passes on what no commit has passed on, since it changed nothing. A transaction that is
     /// still being queued is passed on with its EXEC.
-    fn pass_on_unless_queued(&mut self) {
-        if !self.session.in_multi() {
-            self.engine.pass_on(&mut self.session);
-        }
+    fn pass_on_unless_queued(&mut self) -> Result<(), ApplyError> {
+        let is_passed = self.session.in_multi() || self.engine.pass_on(&mut self.session);
+        if is_passed { Ok(()) } else { Err(ApplyError::Unfollowed) }
     }
 
     fn execute(&mut self, request: Request<'_>) -> Result<(), ApplyError> {

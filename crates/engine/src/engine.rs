@@ -187,6 +187,12 @@ impl Engine {
         self.log.get().is_some_and(|log| log.takes_commands)
     }
 
+    /// Returns true if the effects of commands are collected: for the log, or for replicas.
+    #[inline]
+    pub(crate) fn collects_commands(&self) -> bool {
+        self.logs_commands() || self.replication().takes_effects()
+    }
+
     /// Sets `notify-keyspace-events`.
     pub fn set_events(&self, classes: EventClasses) {
         let has = |class| classes.has(class);

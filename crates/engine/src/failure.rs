@@ -73,6 +73,8 @@ pub fn log_failed(name: &str, why: &str) -> Failure {
 pub(crate) const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
 /// This server is a replica.
 pub(crate) const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
+/// This server follows another primary meanwhile, or none. No client sees this.
+pub(crate) const NOT_FOLLOWED: &str = "ERR the primary is not followed any more";
 /// The link to the primary is down, and old data is not to be served.
 pub(crate) const MASTER_DOWN: &str =
     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";

@@ -2,33 +2,42 @@
 //! replicas that receive it, and this server's role.
 //!
 //! Effects are appended after the commit and before its shards are unlocked, so that two commits
-//! that depend on each other are in the stream in their order. A replica may receive the stream only
-//! as far as a restart after the failures that the store survives would have it too: its sender
-//! notes the end of the stream, then the end of the log, and waits for that as a reply does.
+//! that depend on each other are in the stream in their order. A replica may receive the stream
+//! only as far as a restart after the failures that the store survives would have it too: its
+//! sender notes the end of the stream, then the end of the log, and waits for that as a reply does.
+
+mod follow;
+mod waits;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use ::replication::{Id, Replicas, Stream};
 
-use crate::engine::Engine;
-use crate::session::Session;
-use crate::session::client::{Ending, Waiter};
+use crate::session::client::Waiter;
 
-/// Redis's default for `repl-backlog-size`.
+/// Bytes of the stream that are kept before `repl-backlog-size` is known.
 const BACKLOG: u64 = 1 << 20;
+
+/// The error of clients that wait when this server becomes a replica.
+pub(crate) const ROLE_CHANGED: &[u8] =
+    b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
 
 /// The stream, the replicas, and the role.
 pub struct Replication {
     stream: Arc<Stream>,
     replicas: Arc<Replicas>,
     is_replica: AtomicBool,
+    /// Counts how often the role has changed.
+    roles: AtomicU64,
     primary: RwLock<Option<Primary>>,
     link: AtomicU8,
     /// `replica-serve-stale-data`.
     serves_stale_data: AtomicBool,
     hides_stale_data: AtomicBool,
     facts: LinkFacts,
+    /// The end of the stream after the last question to the replicas how far they are.
+    asked_at: AtomicU64,
     waits: Mutex<Vec<Wait>>,
 }
 
@@ -99,7 +108,7 @@ impl Wanted {
 pub struct LinkFacts {
     /// When the primary was heard last, unix ms.
     pub heard_ms: AtomicU64,
-    /// When the link was lost, unix ms; 0 for never.
+    /// When the link was lost, unix ms; 0 while there is one.
     pub lost_ms: AtomicU64,
     /// Bytes of the dump that were loaded,
     pub dump_loaded: AtomicU64,
@@ -115,9 +124,15 @@ impl LinkFacts {
         self.heard_ms.store(now_ms, Relaxed);
     }
 
-    /// Notes that the link was lost.
+    /// Notes that the link was lost, if that is not known.
     pub fn lost(&self, now_ms: u64) {
-        self.lost_ms.store(now_ms, Relaxed);
+        let _ = self.lost_ms.compare_exchange(0, now_ms, Relaxed, Relaxed);
+    }
+
+    /// Notes that the stream arrives from `offset` on, or that this server needs no link any more.
+    pub fn linked(&self, offset: u64) {
+        self.lost_ms.store(0, Relaxed);
+        self.read_to.store(offset, Relaxed);
     }
 
     /// Notes how much of the dump was loaded.
@@ -138,11 +153,13 @@ impl Replication {
             stream: Arc::new(Stream::new(id, BACKLOG)),
             replicas: Arc::default(),
             is_replica: AtomicBool::new(false),
+            roles: AtomicU64::new(0),
             primary: RwLock::default(),
             link: AtomicU8::new(LinkState::Connect as u8),
             serves_stale_data: AtomicBool::new(true),
             hides_stale_data: AtomicBool::new(false),
             facts: LinkFacts::default(),
+            asked_at: AtomicU64::new(0),
             waits: Mutex::default(),
         }
     }
@@ -171,7 +188,9 @@ impl Replication {
     /// Makes this server follow a primary, or nobody.
     fn set_primary(&self, primary: Option<Primary>) {
         let mut present = self.primary.write().unwrap_or_else(PoisonError::into_inner);
-        self.is_replica.store(primary.is_some(), Relaxed);
+        if self.is_replica.swap(primary.is_some(), Relaxed) != primary.is_some() {
+            self.roles.fetch_add(1, Relaxed);
+        }
         *present = primary;
         self.set_link_state(LinkState::Connect);
     }
@@ -226,6 +245,12 @@ impl Replication {
         }
     }
 
+    /// Returns how often the role has changed: what was admitted under another one is not committed.
+    #[inline]
+    pub(crate) fn roles(&self) -> u64 {
+        self.roles.load(Relaxed)
+    }
+
     /// Returns true if commits append their effects to the stream. A replica passes on what it
     /// receives instead.
     #[inline]
@@ -240,80 +265,15 @@ impl Replication {
         }
     }
 
+    /// Asks the replicas how far they are, unless they were asked after `offset`.
+    fn ask(&self, offset: u64) {
+        if self.takes_effects() && self.asked_at.load(Relaxed) <= offset {
+            let end = self.stream.append_free(::replication::GET_ACK);
+            self.asked_at.store(end, Relaxed);
+        }
+    }
+
     fn waits(&self) -> MutexGuard<'_, Vec<Wait>> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Engine {
-    /// Passes on to the stream what a session has received from the primary. If this server is no
-    /// replica any more, it is a change of its own that is in no stream.
-    pub fn pass_on(&self, session: &mut Session) {
-        let (stream, db) = (self.replication().stream(), session.db.number() as u32);
-        let Some(received) = &mut session.received else { return };
-        let epoch = received.epoch;
-        let bytes = received.take();
-        if !bytes.is_empty() && !stream.append_received(epoch, db, bytes) {
-            stream.note_skipped();
-        }
-    }
-
-    /// Ends the waits of all clients with an error, since this server follows a primary from now
-    /// on.
-    fn unblock_all(&self) {
-        for client in self.clients().list() {
-            self.unblock_by(client.id, Some(b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"));
-        }
-    }
-
-    /// Makes this server follow a primary, or nobody.
-    pub fn follow(&self, primary: Option<Primary>) {
-        let follows = primary.is_some();
-        let was_replica = self.replication().is_replica();
-        self.replication().set_primary(primary);
-        self.config().set_is_replica(follows);
-        if follows && !was_replica {
-            self.unblock_all();
-        }
-    }
-
-    /// Returns true if the effects of commands are collected: for the log, or for replicas.
-    #[inline]
-    pub(crate) fn collects_commands(&self) -> bool {
-        self.logs_commands() || self.replication().takes_effects()
-    }
-
-    /// Lets the wait of a session that was just blocked end when replicas have what it wrote. They
-    /// are asked how far they are.
-    pub fn wait_for_replicas(&self, session: &Session, wanted: Wanted) {
-        let Some(waiter) = &session.waiter else { return };
-        let mut waits = self.replication().waits();
-        waits.retain(|wait| !wait.waiter.is_over());
-        waits.push(Wait { waiter: Arc::clone(waiter), wanted });
-        drop(waits);
-        self.replication().append_free(::replication::GET_ACK);
-        self.end_waits_for_replicas();
-    }
-
-    /// Ends the waits of clients whose writes enough replicas have: to be called when one has
-    /// acknowledged more.
-    pub fn end_waits_for_replicas(&self) {
-        let replication = self.replication();
-        let mut waits = replication.waits();
-        if waits.is_empty() {
-            return;
-        }
-        let now = self.clock().unix_ms();
-        waits.retain(|Wait { waiter, wanted }| {
-            if wanted.reached(&replication.replicas) < wanted.replicas {
-                return !waiter.is_over();
-            }
-            if waiter.claim_when_unclaimed() {
-                self.waiting().leave(self.keyspace(), waiter);
-                let reply = waiter.time_out();
-                waiter.end(Ending { reply, durable_at: 0, failed: false }, now);
-            }
-            false
-        });
     }
 }

@@ -97,6 +97,11 @@ impl Replica {
         self.durable.load(Relaxed)
     }
 
+    /// Notes that it said anything, at `now_ms` (unix).
+    pub fn hear(&self, now_ms: u64) {
+        self.heard_ms.store(now_ms, Relaxed);
+    }
+
     /// Returns when it was heard last, in unix ms.
     pub fn heard_ms(&self) -> u64 {
         self.heard_ms.load(Relaxed)

@@ -1,15 +1,17 @@
 //! The stream: the bytes that replicas receive, as many as they may still need.
 //!
-//! Bytes are kept in blocks. Those within `backlog` bytes of the end are kept for replicas that come
-//! back, and older ones for a replica that is still to get them, since its dump took long or since
-//! it is slow, up to a limit: a replica further behind loses its place, and its memory is given
-//! back.
+//! Bytes are kept in blocks. Those within `backlog` bytes of the end are kept for replicas that
+//! come back, and older ones for a replica that is still to get them, since its dump took long or
+//! since it is slow, up to a limit: a replica further behind loses its place, and its memory is
+//! given back.
 //!
 //! An *offset* is the number of bytes of the history before a place. What a replica asks for by
 //! PSYNC is the number of the first byte that it lacks, counted from 1: its offset plus 1.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -29,6 +31,8 @@ pub struct Stream {
     is_on: AtomicBool,
     /// The offset of the end, for those who only look.
     end: AtomicU64,
+    /// Counts how often the history was replaced or renamed, or a change was skipped.
+    epoch: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -39,8 +43,6 @@ struct State {
     /// The offset of the first byte that is kept.
     start: u64,
     end: u64,
-    /// Counts how often the history was replaced or renamed.
-    epoch: u64,
     /// All but the last have [`BLOCK`] bytes.
     blocks: VecDeque<Vec<u8>>,
     /// The database that is selected at the end; none if the next command must select its own.
@@ -86,7 +88,6 @@ impl Stream {
             second: None,
             start: 0,
             end: 0,
-            epoch: 0,
             blocks: VecDeque::new(),
             db: None,
             backlog,
@@ -94,7 +95,8 @@ impl Stream {
             places: Vec::new(),
             sleepers: Vec::new(),
         };
-        Stream { is_on: AtomicBool::new(false), end: AtomicU64::new(0), state: Mutex::new(state) }
+        let (is_on, end, epoch) = Default::default();
+        Stream { is_on, end, epoch, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -107,10 +109,11 @@ impl Stream {
         self.is_on.load(Relaxed)
     }
 
-    /// Returns the offset of its end.
+    /// Returns the offset of its end. What else a thread knows of appends before it, such as where
+    /// they end in the log, is visible after this.
     #[inline]
     pub fn end(&self) -> u64 {
-        self.end.load(Relaxed)
+        self.end.load(Acquire)
     }
 
     /// Returns where it is.
@@ -136,7 +139,7 @@ impl Stream {
         self.is_on.store(false, Relaxed);
         state.forget();
         (state.id, state.second) = (next, None);
-        state.epoch += 1;
+        self.next_epoch(&mut state);
         state.wake();
     }
 
@@ -172,16 +175,22 @@ impl Stream {
         self.append_and_wake(self.state(), commands)
     }
 
-    /// Returns how often the history was replaced or renamed.
+    /// Returns how often the history was replaced or renamed, or a change was skipped.
+    #[inline]
     pub fn epoch(&self) -> u64 {
-        self.state().epoch
+        self.epoch.load(Relaxed)
+    }
+
+    /// Begins another epoch, while the state is locked. Returns it.
+    fn next_epoch(&self, _: &mut State) -> u64 {
+        self.epoch.fetch_add(1, Relaxed) + 1
     }
 
     /// Appends bytes of a primary's stream as they came; they leave database `db` selected. Returns
     /// false, with nothing appended, if the history is not that of `epoch` any more.
     pub fn append_received(&self, epoch: u64, db: u32, bytes: &[u8]) -> bool {
         let mut state = self.state();
-        if state.epoch != epoch {
+        if self.epoch() != epoch {
             return false;
         }
         state.db = Some(db);
@@ -193,19 +202,21 @@ impl Stream {
         state.push(bytes);
         state.trim();
         let end = state.end;
-        self.end.store(end, Relaxed);
+        self.end.store(end, Release);
         state.wake();
         end
     }
 
     /// Notes that a change was not appended: no replica may continue from before it. It counts as
-    /// one byte that nobody has.
-    pub fn note_skipped(&self) {
+    /// one byte that nobody has. Returns the offset after it.
+    pub fn note_skipped(&self) -> u64 {
         let mut state = self.state();
         state.end += 1;
+        self.next_epoch(&mut state);
         state.forget();
-        self.end.store(state.end, Relaxed);
+        self.end.store(state.end, Release);
         state.wake();
+        state.end
     }
 
     /// Makes the next command select its database, and returns where the stream is: for the moment
@@ -250,26 +261,25 @@ impl Stream {
     pub fn adopt(&self, id: Id, offset: u64, db: Option<u32>) -> u64 {
         let mut state = self.state();
         (state.id, state.second, state.end, state.db) = (id, None, offset, db);
-        state.epoch += 1;
-        let epoch = state.epoch;
+        let epoch = self.next_epoch(&mut state);
         state.forget();
-        self.end.store(offset, Relaxed);
+        self.end.store(offset, Release);
         self.is_on.store(true, Relaxed);
         state.wake();
         epoch
     }
 
     /// Continues the history under another ID: the primary has got it, or this server is the
-    /// primary now. Replicas that have the old one can continue, once they have asked: all places are
-    /// lost. Returns its epoch.
+    /// primary now. Replicas that have the old one can continue, once they have asked: all places
+    /// are lost. Returns its epoch.
     pub fn rename(&self, id: Id) -> u64 {
         let mut state = self.state();
         state.second = Some((state.id, state.end));
         state.id = id;
-        state.epoch += 1;
+        let epoch = self.next_epoch(&mut state);
         state.lose_places();
         state.wake();
-        state.epoch
+        epoch
     }
 
     /// Makes the next command select its database: this server is the primary now.

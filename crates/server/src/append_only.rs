@@ -237,6 +237,11 @@ impl AppendOnly {
         !self.log.is_whole()
     }
 
+    /// Returns true if the log is on, or is to be when a rewrite ends.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed)
+    }
+
     /// Returns true if a rewrite is running.
     pub(crate) fn is_rewriting(&self) -> bool {
         self.job().began.is_some()

@@ -17,7 +17,7 @@ use crate::config::choice::{AppendFsync, Permission};
 use crate::config::row::{Effect, Row};
 use crate::config::{Refusal, Values, rewrite};
 use crate::meter::{self, Totals};
-use crate::primary_link::PrimaryLink;
+use crate::primary_target::PrimaryTarget;
 use crate::save::{self, Saver};
 use crate::shared::Shared;
 use crate::shutdown::Request;
@@ -28,8 +28,8 @@ use crate::{apply, disks, machine, other_stores, pool_file, users};
 pub(crate) struct Server {
     pub(crate) shared: Arc<Shared>,
     pub(crate) append_only: OnceLock<Arc<AppendOnly>>,
-    /// The link to the primary, if this server is a replica.
-    pub(crate) link: PrimaryLink,
+    /// The primary to follow.
+    pub(crate) target: PrimaryTarget,
     pub(crate) saver: Arc<Saver>,
 }
 
@@ -241,7 +241,9 @@ impl Host for Server {
     }
 
     fn follow(&self, primary: Option<Primary>) -> Result<(), Failure> {
-        self.follow_primary(primary).map_err(|error| Failure::text(format!("ERR {error}")))
+        self.target
+            .follow(&self.shared, primary)
+            .map_err(|error| Failure::text(format!("ERR {error}")))
     }
 
     fn send_dump(&self, dump: SentDump, pass: PassDump) -> Result<(), Failure> {
@@ -339,12 +341,18 @@ impl Server {
             match TcpStream::connect_timeout(&address, timeouts.0) {
                 Ok(stream) => {
                     stream.set_write_timeout(Some(timeouts.0))?;
-                    stream.set_read_timeout(Some(timeouts.1))?;
+                    stream.set_read_timeout(Some(timeouts.0))?;
                     stream.set_nodelay(true)?;
-                    return match self.shared.tls.client().filter(|_| is_encrypted) {
-                        Some(client) => client.connect(stream, address.ip()),
-                        None => Ok(Box::new(stream)),
-                    };
+                    let socket = stream.try_clone()?;
+                    let mut wire: Box<dyn Wire> =
+                        match self.shared.tls.client().filter(|_| is_encrypted) {
+                            Some(client) => client.connect(stream, address.ip())?,
+                            None => Box::new(stream),
+                        };
+                    // A handshake takes longer than one read.
+                    wire.flush()?;
+                    socket.set_read_timeout(Some(timeouts.1))?;
+                    return Ok(wire);
                 }
                 Err(error) => last = error,
             }

@@ -1,25 +1,8 @@
-//! Loading the data at the start, if it is not in a pool, and its progress, for INFO.
+//! The progress of loading at the start, for INFO, and the number of loaded keys.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use commands::admin::LoadingFacts;
-use keyspace::{Db, Keyspace};
-
-use crate::append_only::{self, AppendOnly};
-use crate::config::Values;
-use crate::host::Server;
-use crate::shared::Shared;
-use crate::{listen, other_stores};
-
-/// Why the data could not be loaded.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum LoadingError {
-    #[error(transparent)]
-    Log(#[from] append_only::StartError),
-    #[error("Fatal error loading the DB: {}: {why}. Exiting.", path.display())]
-    Dump { path: std::path::PathBuf, why: String },
-}
 
 /// Written by the thread that loads, read by INFO.
 #[derive(Default)]
@@ -56,95 +39,4 @@ impl Loading {
             elapsed_s: (now_ms / 1000).saturating_sub(started_s),
         })
     }
-}
-
-/// Loads the log or the dump, and lets clients in.
-pub(crate) fn load(shared: &Arc<Shared>, server: &Server) -> Result<(), LoadingError> {
-    let values = shared.config.values();
-    shared.loading.begin(shared.engine.clock().unix_ms());
-    if server.is_logged() {
-        load_log(shared, server, &values)?;
-    } else {
-        load_dump(shared, &values)?;
-    }
-    server.saver.set_unchanged();
-    shared.engine.config().set_loading(false);
-    listen::log_ports(&values);
-    shared.supervisor.ready();
-    Ok(())
-}
-
-fn load_log(
-    shared: &Arc<Shared>,
-    server: &Server,
-    values: &Values,
-) -> Result<(), append_only::StartError> {
-    let options = append_only::options(values);
-    let show = |progress: aof::Progress| {
-        shared.loading.show(progress.done, progress.total);
-        shared.supervisor.loading(progress.done, progress.total, shared.engine.clock().monotonic());
-    };
-    let log = Arc::new(append_only::load(options.clone(), &shared.engine, &show)?);
-    let of_values = Arc::clone(shared);
-    let engine = Arc::clone(&shared.engine);
-    let append_only = AppendOnly::new(log, engine, options, move || of_values.config.values());
-    shared.attach_log(append_only.log());
-    let _ = server.append_only.set(append_only);
-    Ok(())
-}
-
-/// Loads the dump into memory, as Redis does without an append-only file.
-fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
-    let path = other_stores::dump(values);
-    let failed = |why: String| LoadingError::Dump { path: path.clone(), why };
-    let opened = std::fs::File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
-    let (total, file) = opened.map_err(|error| failed(crate::text::os_error(&error)))?;
-    let started = std::time::Instant::now();
-    let mut last = started;
-    let mut options = commands::LoadOptions {
-        verifies: values.rdbchecksum,
-        keeps_expired: false,
-        report: &mut |loaded| {
-            shared.loading.show(loaded.bytes, total);
-            shared.supervisor.loading(loaded.bytes, total, shared.engine.clock().monotonic());
-            if last.elapsed() >= append_only::REPORT_EVERY {
-                last = std::time::Instant::now();
-                let share = loaded.bytes as f64 * 100.0 / total.max(1) as f64;
-                tracing::info!("Loading the RDB file: {share:.1} % ({} keys)", loaded.keys);
-            }
-        },
-    };
-    let file = std::io::BufReader::with_capacity(1 << 20, file);
-    let loaded = commands::load_dump(&shared.engine, file, &mut options);
-    let loaded = loaded.map_err(|error| {
-        tracing::warn!("{error}");
-        tracing::warn!("Terminating server after rdb file reading failure.");
-        failed(error.to_string())
-    })?;
-    shared.loading.keys.store(loaded.keys, Relaxed);
-    shared.loading.expired.store(loaded.expired, Relaxed);
-    tracing::info!(
-        "Done loading RDB, keys loaded: {}, keys expired: {}, empty keys skipped: {}.",
-        loaded.keys,
-        loaded.expired,
-        loaded.empty
-    );
-    tracing::info!("DB loaded from disk: {:.3} seconds", started.elapsed().as_secs_f64());
-    Ok(())
-}
-
-/// Drops data that a full synchronization has left incomplete when the server ended.
-pub(crate) fn drop_incomplete(keyspace: &Keyspace, now_ms: u64) -> Result<(), String> {
-    if !keyspace.is_syncing() {
-        return Ok(());
-    }
-    tracing::warn!("The server ended while it received a primary's data: that is dropped");
-    let mut txn = keyspace.begin_all(now_ms);
-    for db in Db::all() {
-        txn.flush(db).map_err(|error| error.to_string())?;
-    }
-    txn.flush_libraries().map_err(|error| error.to_string())?;
-    txn.commit().map_err(|error| error.to_string())?;
-    drop(txn);
-    keyspace.set_syncing(false, now_ms).map_err(|error| error.to_string())
 }

@@ -26,6 +26,7 @@ impl ReplicaCare {
         let stream = replication.stream();
         stream.set_limits(values.repl_backlog_size, shared.limits.replica().hard);
         if !replication.takes_effects() {
+            self.alone_since = None;
             return;
         }
         let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));

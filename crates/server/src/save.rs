@@ -339,6 +339,9 @@ impl Saver {
     /// To be called periodically: begins a save that a save point asks for, or that was scheduled.
     /// `waits` says that another snapshot is being read.
     pub(crate) fn tick(self: &Arc<Saver>, waits: bool) {
+        if self.shared.engine.config().loading() {
+            return;
+        }
         let values = self.shared.config.values();
         let changes = self.changes();
         let now = self.shared.engine.clock().unix_ms() / 1000;

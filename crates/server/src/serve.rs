@@ -33,7 +33,7 @@ use crate::tls::{self, Tls, TlsError};
 use crate::users::{self, UsersError};
 use crate::workers::Workers;
 use crate::{
-    apply, housekeeping, jobs, loading, machine, metrics, pid_file, pool_file, primary_link, scrub,
+    apply, housekeeping, jobs, load, machine, metrics, pid_file, pool_file, primary_link, scrub,
 };
 
 /// Why the server cannot serve.
@@ -126,7 +126,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     let supervisor = Supervisor::of(&values, clock.monotonic());
     let store = store::open(&values, clock.unix_ms())?;
     let fsync = values.appendfsync;
-    loading::drop_incomplete(&store.keyspace, clock.unix_ms()).map_err(ServeError::Incomplete)?;
+    load::drop_incomplete(&store.keyspace, clock.unix_ms()).map_err(ServeError::Incomplete)?;
     apply::fit_to_store(&mut values, &store.report);
     describe(&store, fsync);
     let config = Config::new(values, file);
@@ -139,9 +139,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         saver: Saver::new(Arc::clone(&shared)),
         shared: Arc::clone(&shared),
         append_only: OnceLock::new(),
-        link: Default::default(),
+        target: Default::default(),
     });
-    primary_link::follow_at_start(&server).map_err(system("No random bytes"))?;
+    server.target.follow_configured(&shared).map_err(system("No random bytes"))?;
     shared.engine.set_host(Arc::clone(&server) as Arc<dyn commands::admin::Host>);
     jobs::start(&shared);
     serve_until_shutdown(&shared, &server)
@@ -407,7 +407,7 @@ fn spawn_housekeeping(
 ) -> std::io::Result<JoinHandle<bool>> {
     let (shared, server) = (Arc::clone(shared), Arc::clone(server));
     std::thread::Builder::new().name("housekeeping".into()).spawn(move || {
-        if loading && let Err(error) = loading::load(&shared, &server) {
+        if loading && let Err(error) = load::load(&shared, &server) {
             log::fatal(&error.to_string());
             shared.shutdown.fail();
             return false;
@@ -496,7 +496,9 @@ async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
 /// Returns false if that failed.
 fn save_last_changes(shared: &Shared, server: &Server) -> bool {
     let request = shared.shutdown.get().unwrap_or_default();
-    if server.saver.changes() > 0 && server.save_before_end(request).is_err() {
+    // Of data that is being received nothing is saved over the last dump.
+    let is_whole = !shared.engine.keyspace().is_syncing();
+    if is_whole && server.saver.changes() > 0 && server.save_before_end(request).is_err() {
         return false;
     }
     server.saver.stop();

@@ -246,8 +246,10 @@ impl<'e> Loading<'e> {
                 Record::Sizes(keys, _) => self.engine.keyspace().expect_keys(db, keys),
                 Record::Function(code) => load_library(self.engine, &code)?,
                 Record::Aux(name, value) if name == STREAM_DB => {
-                    let db = str::from_utf8(&value).ok().and_then(|text| text.parse::<u32>().ok());
-                    self.stream_db.store(db.map_or(u64::MAX, u64::from), Relaxed);
+                    let number = str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
+                    if let Some(number) = number {
+                        self.stream_db.store(self.database(number)?.number() as u64, Relaxed);
+                    }
                 }
                 Record::Key { key, expires, idle, frequency, .. } => {
                     let about = About { expires, idle, frequency };

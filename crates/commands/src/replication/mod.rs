@@ -29,7 +29,13 @@ fn check_is_primary(call: &Call<'_>, command: &str) -> Done {
     if !call.engine.replication().is_replica() {
         return Ok(());
     }
+    let when = match command {
+        "WAIT" => {
+            " since Redis 4.0 if a replica is configured to be writable (which is not the default)"
+        }
+        _ => "",
+    };
     Err(Failure::text(format!(
-        "ERR {command} cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated."
+        "ERR {command} cannot be used with replica instances. Please also note that{when} writes to replicas are just local and are not propagated."
     )))
 }

@@ -45,7 +45,7 @@ fn replconf(call: &mut Call<'_>) -> Done {
             b"capa" if value.eq_ignore_ascii_case(b"eof") => wants(call).knows_mark = true,
             b"capa" if value.eq_ignore_ascii_case(b"psync2") => wants(call).knows_new_id = true,
             // Of other servers: what they know besides.
-            b"capa" | b"version" | b"rdb-filter-only" => {}
+            b"capa" | b"version" => {}
             b"rdb-only" => {
                 wants(call).wants_dump_only = match call.int(value_at)? {
                     0 => false,

@@ -1,9 +1,9 @@
 //! PSYNC and SYNC: a client becomes a replica.
 //!
-//! A replica that was here before asks to continue (PSYNC with the ID of a history and the number of
-//! the first byte that it lacks). If that is not possible it gets a dump, and after it the stream
-//! from the moment at which the dump was fixed on. A client that said `REPLCONF rdb-only 1` gets
-//! the dump and nothing after it: `redis-cli --rdb` and `perdura backup` ask for that.
+//! A replica that was here before asks to continue (PSYNC with the ID of a history and the number
+//! of the first byte that it lacks). If that is not possible it gets a dump, and after it the
+//! stream from the moment at which the dump was fixed on. A client that said `REPLCONF rdb-only 1`
+//! gets the dump and nothing after it: `redis-cli --rdb` and `perdura backup` ask for that.
 //!
 //! The reply to PSYNC that promises a dump is sent with it, since it names the offset at which the
 //! dump was fixed; the connection does that ([`Next::SendDump`], [`Next::Replicate`]).
@@ -48,7 +48,8 @@ fn sync(call: &mut Call<'_>) -> Done {
     if wants.wants_dump_only {
         call.next = Next::SendDump;
     } else if wants.entry.is_none() {
-        enter(call, Stage::WaitsForDump, false);
+        wants.is_old = true;
+        enter(call, Stage::WaitsForDump);
     }
     Ok(())
 }
@@ -80,7 +81,7 @@ fn psync(call: &mut Call<'_>) -> Done {
             )),
             None => line("full synchronization"),
         }
-        enter(call, Stage::WaitsForDump, true);
+        enter(call, Stage::WaitsForDump);
         return Ok(());
     };
     line("continues where it was");
@@ -90,7 +91,7 @@ fn psync(call: &mut Call<'_>) -> Done {
         true => call.out.simple(format!("CONTINUE {id}")),
         false => call.out.simple("CONTINUE"),
     }
-    enter(call, Stage::Online, true);
+    enter(call, Stage::Online);
     Ok(())
 }
 
@@ -109,8 +110,8 @@ fn check(call: &Call<'_>) -> Done {
     Ok(())
 }
 
-/// Makes the client a replica, which asked by PSYNC if it `knows_offsets`.
-fn enter(call: &mut Call<'_>, stage: Stage, knows_offsets: bool) {
+/// Makes the client a replica.
+fn enter(call: &mut Call<'_>, stage: Stage) {
     let (replication, now) = (call.engine.replication(), call.now_ms());
     replication.switch_on();
     let begun = &replication.replicas().begun;
@@ -121,7 +122,6 @@ fn enter(call: &mut Call<'_>, stage: Stage, knows_offsets: bool) {
     let client = &call.session.client;
     let host = client.peer.addr.rsplit_once(':').map_or("", |(host, _)| host);
     let replica = call.session.replica.get_or_insert_default();
-    replica.knows_offsets = knows_offsets;
     let host = replica.host.clone().unwrap_or_else(|| host.to_owned());
     let entry = Replica::new(client.id, host, replica.port, now);
     entry.set_stage(stage, now);

@@ -40,11 +40,16 @@ pub fn save<W: Write + Send>(
         return Err(SaveError::Busy);
     }
     let log = engine.log().filter(|log| log.is_synchronous());
+    // While a replica loads the data of its primary, half of it is no data.
     let cut = || {
-        at_cut();
-        log.map_or(0, |log| log.end())
+        let is_whole = !engine.config().loading();
+        if is_whole {
+            at_cut();
+        }
+        is_whole.then(|| log.map_or(0, |log| log.end()))
     };
     let (snapshot, end) = engine.keyspace().snapshot(cut).map_err(|_| SaveError::Busy)?;
+    let Some(end) = end else { return Err(SaveError::Busy) };
     // The dump must not contain what a power loss takes here.
     if let Some(log) = log.filter(|log| !log.is_durable(end))
         && !log.sync_to(end)

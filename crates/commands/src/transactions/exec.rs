@@ -7,7 +7,7 @@ use engine::Engine;
 use engine::call::{Call, Next, Run};
 use engine::execute::queue::{put_back, take};
 use engine::execute::{Role, Shown, Step, Unit, weight_of};
-use engine::failure::{Done, Failure};
+use engine::failure::{Done, Failure, OOM};
 use engine::session::kept_words::LARGE;
 use engine::session::permissions::set_user;
 use engine::session::users::Account;
@@ -226,6 +226,13 @@ fn attempt(
         let failed = step.run(&mut inner, &mut txn).err();
         if inner.long_script.is_some() || failed.is_some_and(|failed| failed.takes_long) {
             return Err(Failure::takes_long(inner.long_script));
+        }
+        // A command of the primary does not fail.
+        if let Some(failed) = failed
+            && inner.session.received.is_some()
+        {
+            let text = if failed.out_of_memory { OOM } else { "ERR a command of it failed" };
+            return Err(text.into());
         }
         // After a shutdown has ended a script, the commands next to it must not be executed.
         if failed.is_some() && inner.engine.running_scripts().is_ending() {

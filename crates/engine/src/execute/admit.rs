@@ -25,6 +25,7 @@ impl Engine {
         if session.replay {
             return Ok(());
         }
+        session.role.set(self.replication().roles());
         if !command.spec.has(NO_AUTH) && self.permissions().must_authenticate(session) {
             return Err(failure::NO_AUTH.into());
         }
@@ -47,17 +48,20 @@ impl Engine {
                 "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
             )));
         }
-        if self.config().loading() && !command.spec.has(LOADING) {
+        if self.config().loading() && !queue::all_have(session, command, LOADING) {
             return Err(failure::LOADING_DATA.into());
         }
-        if self.replication().hides_stale_data() && !command.spec.has(STALE) {
+        if self.replication().hides_stale_data() && !queue::all_have(session, command, STALE) {
             return Err(failure::MASTER_DOWN.into());
         }
         if !self.running_scripts().is_empty() && !command.spec.has(ALLOW_BUSY) {
             self.check_busy()?;
         }
         // Redis counts clients in MONITOR mode among its replicas.
-        if session.client.monitor.load(Relaxed) && queue::touches_keys(session, command) {
+        let client = &session.client;
+        if (client.monitor.load(Relaxed) || client.is_replica.load(Relaxed))
+            && queue::touches_keys(session, command)
+        {
             return Err("ERR Replica can't interact with the keyspace".into());
         }
         Ok(())

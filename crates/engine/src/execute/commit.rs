@@ -7,7 +7,7 @@ use keyspace::{Key, Losses, Txn};
 use smallvec::SmallVec;
 
 use crate::engine::Engine;
-use crate::failure::Failure;
+use crate::failure::{Failure, NOT_FOLLOWED, READ_ONLY};
 use crate::log::Effects;
 use crate::notify::tracking::Changes;
 use crate::session::Session;
@@ -78,6 +78,7 @@ impl Unit<'_> {
         let changed = lists && !txn.has_only_missed();
         let mut committed = None;
         if changed || txn.is_dirty() {
+            self.check_role()?;
             self.effects.put_before(txn.changes());
             let shards = self.changed_shards(txn);
             txn.commit()?;
@@ -86,9 +87,34 @@ impl Unit<'_> {
         self.notify(txn, changed, committed)
     }
 
+    /// Refuses to commit what was admitted, or received, when this server had another role: what a
+    /// client writes on a replica would be nowhere else, and what an earlier primary has sent is no
+    /// part of this server's history.
+    #[inline]
+    fn check_role(&self) -> Result<(), Failure> {
+        let Some(session) = &self.session else { return Ok(()) };
+        let replication = self.engine.replication();
+        match &session.received {
+            Some(received) if received.epoch != replication.stream().epoch() => {
+                Err(NOT_FOLLOWED.into())
+            }
+            None if session.role.get() != replication.roles()
+                && !session.replay
+                && self.engine.config().is_read_only_replica() =>
+            {
+                Err(READ_ONLY.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Does the same for a transaction that the keyspace has committed by itself, and that is still
     /// locked.
     pub(super) fn adopt_and_notify(&mut self, txn: &mut Txn<'_>) -> Result<Committed, Failure> {
+        // Its effects were made after its commit, and so perhaps for another role.
+        if self.engine.replication().is_replica() && self.engine.replication().stream().is_on() {
+            self.engine.replication().stream().note_skipped();
+        }
         self.effects.put_before(txn.changes());
         self.effects.notify_of(txn.changes());
         let shards: Shards = txn.locked().collect();
@@ -155,14 +181,14 @@ impl Unit<'_> {
         }
     }
 
-    /// Appends the effects to the log, if it takes commands, and to the stream for replicas. Returns
-    /// where they end in the log.
+    /// Appends the effects to the log, if it takes commands, and to the stream for replicas.
+    /// Returns where they end in the log.
     #[inline]
     fn append_commands(&mut self, committed: bool) -> Option<u64> {
         let engine = self.engine;
         let log = engine.log().filter(|_| engine.logs_commands());
         let is_streamed = engine.replication().takes_effects();
-        if !is_streamed {
+        if engine.replication().stream().is_on() && !is_streamed {
             self.pass_on();
         }
         if log.is_none() && !is_streamed {
@@ -172,7 +198,10 @@ impl Unit<'_> {
         if committed && !self.effects.enabled() && !replays() {
             log.iter().for_each(|log| log.note_skipped());
             if is_streamed {
-                engine.replication().stream().note_skipped();
+                let end = engine.replication().stream().note_skipped();
+                if let Some(session) = &mut self.session {
+                    session.replicated_to = end;
+                }
             }
         }
         let (first, last, commands) = self.effects.commands()?;
@@ -188,17 +217,20 @@ impl Unit<'_> {
         end
     }
 
-    /// As a replica: passes on to the stream what its primary sent, whose effects are committed now.
+    /// As a replica: passes on to the stream the commands of its primary that are committed now.
     #[cold]
     fn pass_on(&mut self) {
         let stream = self.engine.replication().stream();
         let is_part = matches!(self.role, Role::Part);
-        match self.session.as_mut().filter(|session| session.received.is_some()) {
-            Some(session) if !is_part => self.engine.pass_on(session),
-            // A client's write that had begun while this server was a primary: its new primary does
-            // not have it.
-            None if self.effects.are_streamed() => stream.note_skipped(),
-            _ => {}
+        let received = self.session.as_mut().filter(|session| session.received.is_some());
+        let is_passed = match received {
+            Some(session) => is_part || self.engine.pass_on(session),
+            None => !self.effects.are_streamed(),
+        };
+        // If this server became a primary just now, it is a change of its own, in no stream. If it
+        // became a replica, its primary does not have the change.
+        if !is_passed {
+            stream.note_skipped();
         }
     }
 }

@@ -72,6 +72,7 @@ impl Engine {
         if session.only_listens() || session.caching {
             return Err(1);
         }
+        session.role.set(self.replication().roles());
         let losses = self.keyspace().losses();
         if self.permissions().must_authenticate(session)
             || session.reply != ReplyMode::On
@@ -191,6 +192,11 @@ impl Engine {
         };
         let committed = unit.commit(&mut txn);
         drop(txn);
+        if let Some(received) = &mut call.session.received
+            && committed.is_err()
+        {
+            received.uncover(executed);
+        }
         // Executed by itself, a command frees memory, or reports the loss of its own keys only.
         call.durable_at = committed.ok()?;
         self.unlocked(&mut call).ok()?;

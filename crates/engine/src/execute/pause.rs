@@ -11,10 +11,12 @@ impl Engine {
     /// Returns true if the request must wait because clients are paused (CLIENT PAUSE). Called
     /// before each request of a batch.
     pub(crate) fn must_wait(&self, session: &Session, args: &[&[u8]]) -> bool {
+        if session.client.is_replica.load(Relaxed) {
+            return false;
+        }
         let state = self.admin();
         let until = state.paused_until_ms();
-        let is_replica = session.replica.as_ref().is_some_and(|replica| replica.entry.is_some());
-        if until == 0 || is_replica {
+        if until == 0 {
             return false;
         }
         if self.clock().unix_ms() > until {

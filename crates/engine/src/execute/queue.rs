@@ -14,6 +14,7 @@ use crate::table::spec::{DENYOOM, EXECUTES_QUEUE, IMMEDIATE, MAY_REPLICATE, READ
 pub(crate) fn push(engine: &Engine, session: &mut Session, command: &Command, args: &[&[u8]]) {
     let Session { multi: Some(queue), lent, .. } = session else { return };
     queue.flags |= flags(engine, command, args);
+    queue.lacking |= !command.spec.flags;
     queue.bytes += args.iter().map(|arg| arg.len()).sum::<usize>();
     queue.requests.push(args, lent.as_ref());
     session.client.queued.store(queue.requests.len() as i64, Relaxed);
@@ -66,6 +67,13 @@ pub fn put_back(session: &mut Session, queue: Box<Queue>) {
 /// Returns true if executing this may change data.
 pub(crate) fn writes(session: &Session, command: &Command) -> bool {
     command.spec.has(WRITE) || queued(session, command, WRITE)
+}
+
+/// Returns true if this has the flag, and all that it executes.
+pub(crate) fn all_have(session: &Session, command: &Command, flag: u32) -> bool {
+    command.spec.has(flag)
+        && !(command.spec.is(EXECUTES_QUEUE)
+            && session.multi.as_ref().is_some_and(|queue| queue.lacking & flag != 0))
 }
 
 /// Returns true if executing this may read or change data, or be propagated as if it did.

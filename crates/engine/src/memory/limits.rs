@@ -98,7 +98,11 @@ impl MemoryLimits<'_> {
     /// far as that is possible.
     fn evict(&self) -> Evicted {
         // Data that is being loaded has no limit: it is to become what it was.
-        if self.engine.keyspace().excess() == 0 || self.engine.config().loading() {
+        // What a replica has is for its primary to say.
+        if self.engine.keyspace().excess() == 0
+            || self.engine.config().loading()
+            || self.engine.replication().is_replica()
+        {
             return Evicted::Some;
         }
         let began = Instant::now();
@@ -163,6 +167,9 @@ impl MemoryLimits<'_> {
     /// Evicts as much as the command needs, and some more: blocks of one size serve another only if
     /// a whole span of them is free.
     fn evict_from_full(&self, needed: u64, tries: usize) -> bool {
+        if self.engine.replication().is_replica() {
+            return false;
+        }
         let keyspace = self.engine.keyspace();
         let more = (EVICTED_FIRST << tries.min(16)).min(EVICTED_AT_ONCE);
         let enough = keyspace.heap().used().saturating_sub(needed + more);

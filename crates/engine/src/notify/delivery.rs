@@ -85,7 +85,12 @@ impl Engine {
                 );
             }
             (Delivery::Own(bytes), Some(session)) => session.client.post(&bytes, 0),
-            (Delivery::Streamed(command), _) => self.replication().append_free(&command),
+            (Delivery::Streamed(command), session) => {
+                self.replication().append_free(&command);
+                if let Some(session) = session {
+                    session.replicated_to = self.replication().stream().end();
+                }
+            }
             // Notified with the changes.
             (Delivery::Flushed(_), _) => {}
             // The store's own work comes from no client.

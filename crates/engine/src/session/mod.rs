@@ -56,6 +56,8 @@ pub struct Queue {
     pub is_dirty: bool,
     /// Flags of all queued commands.
     pub(crate) flags: u32,
+    /// Flags that not all of them have.
+    pub(crate) lacking: u32,
     /// Bytes of their arguments.
     pub bytes: usize,
 }
@@ -74,6 +76,8 @@ pub struct Session {
     pub user: Arc<Account>,
     /// The user's count of changes of rules when its last command was checked.
     pub(crate) checked: Cell<u64>,
+    /// How often this server's role had changed when its last command was checked.
+    pub(crate) role: Cell<u64>,
     /// CLIENT REPLY.
     pub reply: ReplyMode,
     /// The stripe of the statistics in which it counts: the number of its thread.
@@ -158,6 +162,7 @@ impl Session {
             checked: Cell::new(user.changes()),
             user,
             client,
+            role: Cell::new(0),
             db: Db::default(),
             protocol: Protocol::Resp2,
             authenticated: false,

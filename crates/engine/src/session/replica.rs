@@ -12,10 +12,10 @@ pub struct AsReplica {
     pub wants_dump_only: bool,
     /// Whether it knows the mark that ends a dump (`capa eof`).
     pub knows_mark: bool,
-    /// Whether it knows of histories and offsets: it asks by PSYNC, and acknowledges.
-    pub knows_offsets: bool,
     /// Whether it takes the ID of a history that is continued (`capa psync2`).
     pub knows_new_id: bool,
+    /// Whether it has come by SYNC: it gets no reply before its dump, and acknowledges nothing.
+    pub is_old: bool,
     /// The port that it listens on; 0 if it did not say.
     pub port: u16,
     /// The address that others reach it by, if it said so.
@@ -61,6 +61,11 @@ impl Received {
     /// Notes that `count` more commands belong to the next commit.
     pub fn cover(&mut self, count: usize) {
         self.covered = (self.covered + count).min(self.ends.len());
+    }
+
+    /// Takes back the last [`Received::cover`]: the commit has failed.
+    pub(crate) fn uncover(&mut self, count: usize) {
+        self.covered -= count;
     }
 
     /// Returns the bytes of the commands that belong to this commit, once.

@@ -8,8 +8,10 @@ use keyspace::{Key, Type};
 
 use crate::engine::Engine;
 use crate::execute::call::{Call, Next};
+use crate::replication::ROLE_CHANGED;
 use crate::session::Session;
 use crate::session::client::{BlockedCommand, BlockedOperation, Waiter};
+use crate::table::spec::WRITE;
 
 impl Call<'_> {
     /// Blocks the client until one of `keys` holds a value of type `what` from which the operation
@@ -50,6 +52,9 @@ impl Call<'_> {
             Some(Arc::clone(&waiter));
         session.waiter = Some(waiter);
         self.next = Next::Block;
+        if self.command.spec.has(WRITE) && engine.config().is_read_only_replica() {
+            engine.unblock_by(session.client.id, Some(ROLE_CHANGED));
+        }
     }
 }
 

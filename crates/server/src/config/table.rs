@@ -421,8 +421,7 @@ directives! {
             ("latency-tracking-info-percentiles", Percentiles, Live);
     }
     "Replication" {
-        /// The primary whose data this server has, and which it follows; `REPLICAOF NO ONE` makes it
-        /// a primary.
+        /// The primary to follow; `REPLICAOF NO ONE` makes this server a primary.
         replicaof: Bytes = text("") => ("replicaof", ReplicaOf, Fixed).alias("slaveof");
         /// Seconds without a sign of life after which a link between primary and replica ends.
         repl_timeout: i64 = 60 => ("repl-timeout", Int(1, I32), Live);
@@ -430,14 +429,13 @@ directives! {
         repl_ping_replica_period: i64 = 10 =>
             ("repl-ping-replica-period", Int(1, I32), Live).alias("repl-ping-slave-period");
         /// Bytes of the stream that are kept for replicas that come back.
-        repl_backlog_size: u64 = 1 << 20 =>
-            ("repl-backlog-size", Memory(1, I64), Live);
+        repl_backlog_size: u64 = 64 << 20 => ("repl-backlog-size", Memory(1, I64), Live);
         /// Seconds without replicas after which the stream ends; 0 for never.
-        repl_backlog_ttl: i64 = 3600 =>
-            ("repl-backlog-ttl", Int(0, I64), Live);
+        repl_backlog_ttl: i64 = 3600 => ("repl-backlog-ttl", Int(0, I64), Live);
         /// Answer while the link to the primary is down.
         replica_serve_stale_data: bool = true =>
-            ("replica-serve-stale-data", Bool, Live).then(RequireReplicas).alias("slave-serve-stale-data");
+            ("replica-serve-stale-data", Bool, Live)
+                .then(RequireReplicas).alias("slave-serve-stale-data");
         /// Refuse writes of clients on a replica.
         replica_read_only: bool = true =>
             ("replica-read-only", Bool, Live).then(RequireReplicas).alias("slave-read-only");
@@ -457,8 +455,7 @@ directives! {
         /// The password with which it does.
         masterauth: Bytes = text("") => ("masterauth", Text, Live).secret();
         /// Encrypt the link to the primary.
-        tls_replication: bool = false =>
-            ("tls-replication", Bool, Live).then(ConfigureTls);
+        tls_replication: bool = false => ("tls-replication", Bool, Live).then(ConfigureTls);
         /// Replicas without which writes are refused, if `min-replicas-max-lag` is not 0.
         min_replicas_to_write: u64 = 0 =>
             ("min-replicas-to-write", Int(0, I32), Live)

@@ -44,21 +44,14 @@ pub(super) async fn serve(mut connection: Connection) {
     connection.session.reply = ReplyMode::Off;
     let Some(replica) = &mut connection.session.replica else { return };
     let Some(entry) = replica.entry.clone() else { return };
-    let acknowledges = replica.knows_offsets;
     let cursor = match replica.cursor.take() {
         Some(cursor) => Some(cursor),
         None => send_dump(&mut connection, &entry).await,
     };
     let Some(cursor) = cursor else { return };
     let name = format!("{}:{}", entry.host, entry.port);
-    let mut sender = Sender {
-        cursor,
-        entry,
-        acknowledges,
-        may_send: 0,
-        looked_ms: connection.now_ms(),
-        over_since_ms: None,
-    };
+    let looked_ms = connection.now_ms();
+    let mut sender = Sender { cursor, entry, may_send: 0, looked_ms, over_since_ms: None };
     if let Err(Lost) = sender.send_stream(&mut connection).await {
         tracing::warn!(
             "Replica {name} is too far behind, or the history was replaced: disconnected"
@@ -71,25 +64,22 @@ pub(super) async fn serve(mut connection: Connection) {
 async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Cursor> {
     let cut: Arc<Mutex<Option<Cut>>> = Arc::default();
     let replica = connection.session.replica.as_ref()?;
-    let (is_marked, knows_offsets) = (replica.knows_mark, replica.knows_offsets);
+    let (is_marked, is_old) = (replica.knows_mark, replica.is_old);
     let mut pieces = loop {
         let (engine, at) = (Arc::clone(&connection.worker.shared.engine), Arc::clone(&cut));
         let selected: Arc<Mutex<Option<u32>>> = Arc::default();
         let at_dump = Arc::clone(&selected);
         let stream_db = move || *at_dump.lock().unwrap_or_else(PoisonError::into_inner);
         let at_cut = move || {
-            // The backlog may have ended since the replica asked.
-            engine.replication().switch_on();
             let stream = engine.replication().stream();
+            engine.replication().switch_on();
             let is_replica = engine.replication().is_replica();
             let (position, cursor) = if is_replica { stream.cut_received() } else { stream.cut() };
             *selected.lock().unwrap_or_else(PoisonError::into_inner) = position.db;
             let log_end = engine.log().map_or(0, |log| log.end());
             *at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Cut { cursor, log_end });
-            match knows_offsets {
-                true => format!("+FULLRESYNC {} {}\r\n", position.id, position.end).into_bytes(),
-                false => Vec::new(),
-            }
+            let reply = format!("+FULLRESYNC {} {}\r\n", position.id, position.end);
+            if is_old { Vec::new() } else { reply.into_bytes() }
         };
         match dump::begin(
             connection,
@@ -108,12 +98,12 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
     loop {
         let Ok(piece) = tokio::time::timeout(LOOK, dump::next(connection, &mut pieces)).await
         else {
-            // Nothing comes between two pieces of a dump.
+            // Inside of a dump it would be a byte of it.
             if entry.stage() == Stage::WaitsForDump {
                 connection.output.writer.buffer().push(b'\n');
-            }
-            if !dump::drain(connection).await {
-                return None;
+                if !dump::drain(connection).await {
+                    return None;
+                }
             }
             continue;
         };
@@ -127,14 +117,16 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
             connection.worker.commit_barrier.pass(log_end).await.ok()?;
             place = Some(cursor);
         }
-        let now = connection.now_ms();
-        entry.set_stage(Stage::ReceivesDump, now);
+        // While a dump is made in a file, newlines say so.
+        if piece != b"\n" {
+            entry.set_stage(Stage::ReceivesDump, connection.now_ms());
+        }
         connection.output.writer.buffer().extend_from_slice(&piece);
         if !dump::drain(connection).await {
             return None;
         }
     }
-    if !is_marked {
+    if !is_marked || is_old {
         entry.set_stage(Stage::Online, connection.now_ms());
     }
     place
@@ -152,8 +144,6 @@ struct Cut {
 struct Sender {
     cursor: Cursor,
     entry: Arc<Replica>,
-    /// Whether it says how far it is: one that asked by SYNC does not.
-    acknowledges: bool,
     /// The offset up to which the stream may be sent.
     may_send: u64,
     /// When the replica's silence was looked at last, unix ms.
@@ -168,42 +158,31 @@ impl Sender {
         loop {
             let event = poll_fn(|cx| self.poll(connection, cx));
             let event = match tokio::time::timeout(LOOK, event).await {
-                Ok(event) => Some(event?),
-                Err(_) => None,
+                Ok(event) => event?,
+                Err(_) if self.is_patient(connection)? => continue,
+                Err(_) => return Ok(()),
             };
-            let is_idle = event.is_none();
+            // There may be an event all the time.
+            if !matches!(event, Event::Input) && self.is_due(connection) && !self.is_patient(connection)? {
+                return Ok(());
+            }
             match event {
-                None => {}
-                Some(Event::Gone) => return Ok(()),
-                Some(Event::More) => self.settle(&Arc::clone(&connection.worker)).await,
-                Some(Event::Input) => {
-                    if !obey(connection) {
+                Event::Gone => return Ok(()),
+                Event::More => self.settle(&Arc::clone(&connection.worker)).await,
+                Event::Input => {
+                    // A replica that loads its dump sends newlines.
+                    self.entry.hear(connection.now_ms());
+                    if !obey(connection) || !self.is_patient(connection)? {
                         return Ok(());
                     }
-                    self.note_input(connection.now_ms());
+                    // A replica that got a marked dump says that it has it.
+                    if self.entry.stage() == Stage::ReceivesDump && self.entry.has_acknowledged() {
+                        self.entry.set_stage(Stage::Online, connection.now_ms());
+                        let Replica { host, port, .. } = &*self.entry;
+                        tracing::info!("Synchronization with replica {host}:{port} succeeded");
+                    }
                 }
             }
-            // There may be an event all the time.
-            if is_idle || self.is_due(connection) {
-                self.looked_ms = connection.now_ms();
-                if !self.is_patient(connection)? {
-                    return Ok(());
-                }
-            }
-        }
-    }
-
-    /// Notes that the replica sent something.
-    fn note_input(&self, now: u64) {
-        let stage = self.entry.stage();
-        // While it loads its dump it sends newlines.
-        if !self.entry.has_acknowledged() {
-            self.entry.set_stage(stage, now);
-        // When it has loaded it, it says so.
-        } else if stage == Stage::ReceivesDump {
-            self.entry.set_stage(Stage::Online, now);
-            let Replica { host, port, .. } = &*self.entry;
-            tracing::info!("Synchronization with replica {host}:{port} succeeded");
         }
     }
 
@@ -267,10 +246,11 @@ impl Sender {
     fn is_patient(&mut self, connection: &Connection) -> Result<bool, Lost> {
         let shared = &connection.worker.shared;
         let now = connection.now_ms();
+        self.looked_ms = now;
         let Replica { host, port, .. } = &*self.entry;
         let silent_s = self.entry.lag_s(now);
-        let may_be_silent = shared.config.values().repl_timeout;
-        if self.acknowledges && i128::from(silent_s) > i128::from(may_be_silent) {
+        let is_old = connection.session.replica.as_ref().is_some_and(|replica| replica.is_old);
+        if !is_old && i128::from(silent_s) > i128::from(shared.config.values().repl_timeout) {
             tracing::warn!("Replica {host}:{port} has said nothing for {silent_s} s: disconnected");
             return Ok(false);
         }
@@ -302,7 +282,7 @@ fn obey(connection: &mut Connection) -> bool {
         let step = batch::run(connection);
         connection.log_end = 0;
         if connection.output.len() > before {
-            tracing::warn!("Replica's command would put a reply into the stream: disconnected");
+            tracing::warn!("A replica's command would put a reply into the stream: disconnected");
             return false;
         }
         match step {

@@ -51,6 +51,17 @@ pub(super) enum LinkError {
     Apply(#[from] ApplyError),
 }
 
+impl LinkError {
+    /// Returns true if this server's data, or its place in the stream, is not what the primary thinks.
+    pub(super) fn needs_all(&self) -> bool {
+        match self {
+            LinkError::Sync(_) | LinkError::Replace(_) | LinkError::Stream(_) => true,
+            LinkError::Apply(error) => !matches!(error, ApplyError::Full { .. }),
+            LinkError::Stopped | LinkError::Io(_) | LinkError::Handshake(_) => false,
+        }
+    }
+}
+
 fn is_stopped(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Stopped>())
 }
@@ -67,6 +78,24 @@ impl From<HandshakeError> for LinkError {
             HandshakeError::Io(error) => LinkError::from(error),
             error => LinkError::Handshake(error),
         }
+    }
+}
+
+/// The state in which data is loaded; it ends even by a panic.
+struct Loading<'s>(&'s Server);
+
+impl<'s> Loading<'s> {
+    fn begin(server: &'s Server) -> Loading<'s> {
+        let shared = &server.shared;
+        shared.engine.config().set_loading(true);
+        shared.loading.begin(shared.engine.clock().unix_ms());
+        Loading(server)
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        self.0.shared.engine.config().set_loading(false);
     }
 }
 
@@ -110,14 +139,14 @@ impl<'s> Receiver<'s> {
             Answer::Continue { id } => {
                 tracing::info!("Successful partial resynchronization with master.");
                 let stream = replication.stream();
-                let renamed = id.filter(|id| *id != position.id).map(|id| stream.rename(id));
-                (renamed.unwrap_or_else(|| stream.epoch()), position.db)
+                let continues = || {
+                    let renamed = id.filter(|id| *id != position.id).map(|id| stream.rename(id));
+                    replication.set_link_state(LinkState::Connected);
+                    renamed.unwrap_or_else(|| stream.epoch())
+                };
+                (self.if_followed(continues)?, position.db)
             }
         };
-        if !self.server.link.is_target(self.target) {
-            return Ok(());
-        }
-        replication.set_link_state(LinkState::Connected);
         self.has_followed = true;
         tracing::info!("MASTER <-> REPLICA sync: Finished with success");
         self.execute(wire, input, epoch, db)
@@ -131,10 +160,11 @@ impl<'s> Receiver<'s> {
     /// Notes that the link has ended.
     pub(super) fn end(&self) {
         let engine = &self.server.shared.engine;
-        if self.server.link.is_target(self.target) {
+        let lost = || {
             engine.replication().facts().lost(engine.clock().unix_ms());
             engine.replication().set_link_state(LinkState::Connect);
-        }
+        };
+        let _ = self.if_followed(lost);
     }
 
     fn handshake(&self, resume: Option<(Id, u64)>) -> Handshake {
@@ -176,26 +206,39 @@ impl<'s> Receiver<'s> {
             error => failed(error.to_string()),
         })?;
         let total = dump.total().unwrap_or(0);
-        // From here on this server has no history that anybody could continue.
         let next = Id::from_random(machine::random()?);
-        replication.stream().switch_off(next);
-        let log = self.server.append_only.get().filter(|log| !log.is_off());
+        let log = self.server.append_only.get().filter(|log| log.is_wanted());
+        let loading = self.if_followed(|| {
+            // From here on this server has no history that anybody could continue.
+            replication.stream().switch_off(next);
+            Loading::begin(self.server)
+        })?;
         if let Some(log) = log {
             log.switch(false).map_err(|error| failed(error.to_string()))?;
         }
-        engine.config().set_loading(true);
-        shared.loading.begin(engine.clock().unix_ms());
         let loaded = self.load_all(wire, &mut dump, total);
-        if loaded.is_err() {
+        if loaded.is_err() && !shared.shutdown.is_asked() {
             // Half of the data would be worse than none.
-            let _ = self.drop_data();
+            self.drop_data()?;
+            let now = engine.clock().unix_ms();
+            engine.keyspace().set_syncing(false, now).map_err(|error| failed(error.to_string()))?;
         }
-        engine.config().set_loading(false);
+        let adopted = loaded.and_then(|db| {
+            self.if_followed(|| {
+                replication.set_link_state(LinkState::Connected);
+                (replication.stream().adopt(id, offset, db), db)
+            })
+        });
+        drop(loading);
         if let Some(log) = log {
             log.switch(true).map_err(|error| failed(error.to_string()))?;
         }
-        let db = loaded?;
-        Ok((replication.stream().adopt(id, offset, db), db))
+        adopted
+    }
+
+    /// Runs `step` if this server still follows the primary of this link.
+    fn if_followed<R>(&self, step: impl FnOnce() -> R) -> Result<R, LinkError> {
+        self.server.target.while_current(self.target, step).ok_or(LinkError::Stopped)
     }
 
     /// Drops what there is, and loads all of the dump.
@@ -224,14 +267,13 @@ impl<'s> Receiver<'s> {
         };
         let mut from = BufReader::with_capacity(1 << 20, &mut *dump);
         let loaded = commands::load_dump(engine, &mut from, &mut options);
+        if loaded.is_err() && !self.server.target.is(self.target) {
+            return Err(LinkError::Stopped);
+        }
+        let loaded = loaded?;
         // The sum at the end is the last of the dump; the mark follows it.
-        let rest = io::copy(&mut from, &mut io::sink());
+        io::copy(&mut from, &mut io::sink())?;
         wire.set_sign(None);
-        let loaded = loaded.map_err(|error| match rest {
-            Err(ref error) if is_stopped(error) => LinkError::Stopped,
-            _ => LinkError::Sync(error),
-        })?;
-        rest?;
         if !dump.is_complete() {
             return Err(LinkError::Io(ErrorKind::UnexpectedEof.into()));
         }
@@ -270,6 +312,7 @@ impl<'s> Receiver<'s> {
         let replication = engine.replication();
         let mut applier = Applier::new(&engine, epoch, db);
         let start = replication.stream().end();
+        replication.facts().linked(start);
         let mut reader = StreamReader::new(start, MAX_COMMAND);
         reader.push(input.buffer());
         input.consume(input.buffer().len());
@@ -350,7 +393,7 @@ fn execute_some(
             received.map(|(item, words)| ReceivedCommand { words, bytes: item.bytes() }).collect();
         applier.apply(&commands)?;
         if let Some(at) = special {
-            applier.pass_on(reader.item(at).bytes());
+            applier.pass_on(reader.item(at).bytes())?;
             let asks = !words[at].is_empty();
             reader.release(at + 1);
             if asks {

@@ -12,6 +12,8 @@ use commands::admin::Wire;
 
 use crate::host::Server;
 
+/// How long connecting, a handshake of TLS, or one write may take.
+const CONNECT: Duration = Duration::from_secs(3);
 /// How long one read waits before it is seen whether there is something else to do.
 const READ: Duration = Duration::from_millis(100);
 
@@ -44,7 +46,7 @@ impl PrimaryWire {
         let values = server.shared.config.values();
         let patience = Duration::from_secs(u64::try_from(values.repl_timeout).unwrap_or(60));
         let is_encrypted = values.tls_replication;
-        let wire = server.connect(&primary.host, primary.port, is_encrypted, (patience, READ))?;
+        let wire = server.connect(&primary.host, primary.port, is_encrypted, (CONNECT, READ))?;
         let now = Instant::now();
         let inner = Inner {
             server: Arc::clone(server),
@@ -82,7 +84,7 @@ impl PrimaryWire {
 
 impl Inner {
     fn check(&mut self) -> io::Result<()> {
-        if !self.server.link.is_target(self.target) || self.server.shared.shutdown.is_asked() {
+        if !self.server.target.is(self.target) || self.server.shared.shutdown.is_asked() {
             return Err(io::Error::new(ErrorKind::ConnectionAborted, Stopped));
         }
         if self.heard.elapsed() > self.patience {

@@ -39,7 +39,8 @@ pub(super) fn replication(page: &mut Page<'_, '_>) {
     page.line("master_replid2", position.second.map_or(Id::NONE, |(id, _)| id));
     page.line("master_repl_offset", position.end);
     // The number of the first byte that the second history does not have.
-    page.line("second_repl_offset", position.second.map_or(-1, |(_, end)| end as i64 + 1));
+    let second = position.second.map_or(-1, |(_, end)| (end as i64).saturating_add(1));
+    page.line("second_repl_offset", second);
     page.line("repl_backlog_active", u8::from(stream.is_on()));
     page.line("repl_backlog_size", stream.backlog());
     let first = if stream.is_on() { position.end - position.kept + 1 } else { 0 };
@@ -64,8 +65,11 @@ fn of_replica(page: &mut Page<'_, '_>, primary: &Primary) {
     let heard = seconds_since(facts.heard_ms.load(Relaxed));
     page.line("master_last_io_seconds_ago", if is_up { heard } else { -1 });
     page.line("master_sync_in_progress", u8::from(is_syncing));
-    page.line("slave_read_repl_offset", facts.read_to.load(Relaxed).max(end));
-    page.line("slave_repl_offset", end);
+    // Without a history it has nothing that Sentinel could want to keep.
+    let has_history = replication.stream().is_on();
+    let read_to = facts.read_to.load(Relaxed).max(end);
+    page.line("slave_read_repl_offset", if has_history { read_to } else { 1 });
+    page.line("slave_repl_offset", if has_history { end } else { 1 });
     if is_syncing {
         let (loaded, total) = (facts.dump_loaded.load(Relaxed), facts.dump_total.load(Relaxed));
         page.line("master_sync_total_bytes", total);

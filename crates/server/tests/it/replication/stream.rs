@@ -284,6 +284,22 @@ fn a_blocked_client_that_is_served_is_sent_as_what_it_did() {
 }
 
 #[test]
+fn messages_are_sent_and_select_no_database() {
+    let mut pair = Pair::start(primary());
+    for message in ["PUBLISH channel text", "SPUBLISH channel text"] {
+        pair.client.check(message, "(integer) 0");
+        assert_eq!(pair.replica.command(), message);
+    }
+    assert_eq!(pair.replica.offset, end(&mut pair.client));
+    for line in ["MULTI", "SET a 1", "PUBLISH channel inside", "EXEC"] {
+        pair.client.run(line);
+    }
+    let commands = pair.replica.commands(&mut pair.client);
+    let at = |wanted: &str| commands.iter().filter(|command| *command == wanted).count();
+    assert_eq!((at("SET a 1"), at("PUBLISH channel inside")), (1, 1), "{commands:?}");
+}
+
+#[test]
 fn a_primary_shows_that_it_is_alive() {
     let launch = Launch::perdura_volatile().args(["--repl-ping-replica-period", "1"]);
     let server = launch.start();
