@@ -4,6 +4,7 @@
 //! Whatever would end a comparison after minutes should be found in its first seconds, so each
 //! system is started once and queried.
 
+use super::names::choose;
 use super::options::Options;
 use super::plan::Shape;
 use super::recovery::Of;
@@ -79,7 +80,8 @@ impl Ready {
         // A wrong name or too little space is reported before the servers are tried, which takes
         // time.
         let mut jobs = workloads::all(&cores, options.keys);
-        workloads::choose(&mut jobs, &shape.workloads).map_err(Refusal::Arguments)?;
+        choose(&mut jobs, &shape.workloads, "workload", |job| &job.workload.id)
+            .map_err(Refusal::Arguments)?;
         space::check(&shape, &jobs, &catalogue.candidates, &grounds).map_err(Refusal::Arguments)?;
         let tool = std::env::current_exe()
             .map_err(|error| Refusal::Arguments(format!("this program's own path: {error}")))?;

@@ -5,6 +5,7 @@
 //! rewriting of a log, which would fall into some runs and not into others. A server gets one core,
 //! and Perdura one thread, since redis-server executes commands on one thread.
 
+use super::names::choose;
 use super::options::{Programs, Variants};
 use crate::results::{Durability, Family, Skipped, System};
 use crate::server::Launch;
@@ -89,21 +90,10 @@ impl Catalogue {
     /// Keeps the systems that a name in `wanted` selects, or all if it is empty. Fails if a name
     /// selects none.
     pub(crate) fn choose(&mut self, wanted: &[String]) -> Result<(), String> {
-        let fits = |wanted: &str, id: &str| {
-            id == wanted || id.strip_prefix(wanted).is_some_and(|rest| rest.starts_with(['-', '@']))
-        };
-        for name in wanted {
-            if !self.candidates.iter().any(|candidate| fits(name, &candidate.system.id)) {
-                let all: Vec<_> = self.candidates.iter().map(|c| c.system.id.as_str()).collect();
-                return Err(format!("no system {name}; there are: {}", all.join(", ")));
-            }
+        if wanted.is_empty() {
+            return Ok(());
         }
-        if !wanted.is_empty() {
-            let chosen =
-                |candidate: &Candidate| wanted.iter().any(|name| fits(name, &candidate.system.id));
-            self.candidates.retain(chosen);
-        }
-        Ok(())
+        choose(&mut self.candidates, wanted, "system", |candidate| &candidate.system.id)
     }
 
     fn skip(&mut self, what: &str, why: &str) {
@@ -377,20 +367,5 @@ mod tests {
         let [found] = &tail(&["disk", "memory", "dax"])[..] else { panic!("one") };
         assert_eq!(found.system.emulated, None);
         assert!(tail(&["disk"]).is_empty());
-    }
-
-    #[test]
-    fn systems_are_chosen_by_name() {
-        let all = || catalogue(&["disk", "memory", "second"]);
-        let check = |wanted: &[&str], expect: &[&str]| {
-            let mut catalogue = all();
-            catalogue.choose(&words(wanted)).expect("known");
-            assert_eq!(ids(&catalogue), expect);
-        };
-        let both = ["perdura-aof-always", "perdura-aof-always@second", "perdura-volatile"];
-        check(&["perdura-aof-always", "perdura-volatile"], &both);
-        check(&["perdura-aof-no@second"], &["perdura-aof-no@second"]);
-        let error = all().choose(&["mysql".into()]).expect_err("unknown");
-        assert!(error.contains("no system mysql; there are: perdura-pmem, "), "{error}");
     }
 }

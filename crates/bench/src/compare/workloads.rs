@@ -427,22 +427,6 @@ const YCSB: &[(Ycsb, char, u32, &str)] = &[
     (Ycsb::F, 'F', 33, "half reads, half reads with a write of what was read"),
 ];
 
-/// Keeps the workloads that a name in `wanted` selects, and none if it is empty. Fails if a name
-/// selects none.
-pub(super) fn choose(jobs: &mut Vec<Job>, wanted: &[String]) -> Result<(), String> {
-    let fits = |wanted: &str, id: &str| {
-        id == wanted || id.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('-'))
-    };
-    for name in wanted {
-        if !jobs.iter().any(|job| fits(name, &job.workload.id)) {
-            let all: Vec<_> = jobs.iter().map(|job| job.workload.id.as_str()).collect();
-            return Err(format!("no workload {name}; there are: {}", all.join(", ")));
-        }
-    }
-    jobs.retain(|job| wanted.iter().any(|name| fits(name, &job.workload.id)));
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -458,18 +442,6 @@ mod tests {
         }
         let one = Cores::divide(&[4]);
         assert_eq!(one.server, one.generator);
-    }
-
-    #[test]
-    fn workloads_are_chosen_by_name() {
-        let cores = Cores::divide(&[0, 1]);
-        let mut jobs = all(&cores, None);
-        choose(&mut jobs, &["latency".into(), "ycsb-a".into()]).expect("known");
-        let ids: Vec<_> = jobs.iter().map(|job| job.workload.id.as_str()).collect();
-        assert_eq!(ids, ["latency-0", "latency-30", "latency-70", "latency-100", "ycsb-a"]);
-        let mut jobs = all(&cores, None);
-        let error = choose(&mut jobs, &["through".into()]).expect_err("half a name");
-        assert!(error.contains("no workload through"), "{error}");
     }
 
     #[test]
