@@ -20,7 +20,6 @@ use crate::server::launch::stay_on;
 use crate::server::{Failure, Launch, Server};
 use ledger::Ledger;
 pub(crate) use ledger::Of;
-use redis::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -142,8 +141,7 @@ fn first_get(
     cancel: &AtomicBool,
 ) -> Result<Option<Duration>, Failure> {
     server.wait_for(patience, Duration::from_micros(500), cancel, |server| {
-        let found = ledger.get(0).query(&mut server.connect()?)?;
-        let is_there = matches!(found, Value::BulkString(_));
-        Ok(Some(if is_there { server.age() } else { None }))
+        let found: Option<Vec<u8>> = ledger.get(0).query(&mut server.connect()?)?;
+        Ok(Some(found.and_then(|_| server.age())))
     })
 }
