@@ -12,6 +12,8 @@ pub mod summary;
 
 pub use device::{AppendCost, DeviceCosts, DeviceRow, DeviceStudy, Pattern};
 pub use file::FileError;
+#[cfg(test)]
+pub(crate) use file::sample;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -13,7 +13,7 @@ use bench::report;
 use bench::results::Results;
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -66,14 +66,10 @@ addEventListener('load', () => {
 });
 "#;
 
-fn on_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
-}
-
-/// Returns a browser, which is installed if necessary.
-fn browser() -> Option<PathBuf> {
-    let find = || ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(on_path);
+/// Returns the name of a browser's program; the browser is installed if necessary.
+fn browser() -> Option<&'static str> {
+    let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+    let find = || ["chromium", "chromium-browser", "google-chrome"].into_iter().find(runs);
     find().or_else(|| {
         let packages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.ci/packages");
         let installed = Command::new(packages).arg("chromium").status();
@@ -107,7 +103,7 @@ impl Seen {
 }
 
 /// Loads pages into frames of the given names and widths, and returns the findings of the probe.
-fn look_at(browser: &Path, pages: &[(String, u32, &str)]) -> Seen {
+fn look_at(browser: &str, pages: &[(String, u32, &str)]) -> Seen {
     let frame = |(name, width, html): &(String, u32, &str)| {
         format!(
             "<iframe id=\"{name}\" width={width} height=900 srcdoc=\"{}\"></iframe>\n",
@@ -129,7 +125,7 @@ fn look_at(browser: &Path, pages: &[(String, u32, &str)]) -> Seen {
 }
 
 /// Returns the document after loading, and what the browser wrote to its console.
-fn dump(browser: &Path, file: &Path, folder: &Path) -> (String, Vec<String>) {
+fn dump(browser: &str, file: &Path, folder: &Path) -> (String, Vec<String>) {
     let (dom, log) = (folder.join("dom"), folder.join("log"));
     let mut child = Command::new(browser)
         .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
@@ -161,8 +157,7 @@ fn page_of(results: &Results) -> String {
 }
 
 fn sample() -> Results {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sample/results.json");
-    Results::load(Path::new(path)).expect("the sample")
+    Results::load(Path::new("tests/sample/results.json")).expect("the sample")
 }
 
 /// Returns results with long names, many systems, and figures that are close together or far apart.
@@ -191,11 +186,11 @@ fn every_chart_can_be_seen_at_every_width_and_planted_faults_are_noticed() {
         return;
     };
     let whole = page_of(&sample());
-    good_pages(&browser, &whole, &page_of(&hard()));
-    planted_faults(&browser, &whole);
+    good_pages(browser, &whole, &page_of(&hard()));
+    planted_faults(browser, &whole);
 }
 
-fn good_pages(browser: &Path, whole: &str, hard: &str) {
+fn good_pages(browser: &str, whole: &str, hard: &str) {
     let mut pages = Vec::new();
     for width in WIDTHS {
         pages.push((format!("whole-{width}"), width, whole));
@@ -210,7 +205,7 @@ fn good_pages(browser: &Path, whole: &str, hard: &str) {
     }
 }
 
-fn planted_faults(browser: &Path, whole: &str) {
+fn planted_faults(browser: &str, whole: &str) {
     let at = whole.find("class=\"mark").expect("a mark");
     let figure = whole[..at].rfind("<figure").expect("a figure");
     let end = figure + whole[figure..].find("</figure>").expect("its end");

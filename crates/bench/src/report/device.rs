@@ -113,8 +113,8 @@ fn appends(study: &DeviceStudy, n: usize) -> Chart {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sample;
     use super::*;
+    use crate::results::sample;
 
     #[test]
     fn a_study_has_its_charts_and_skipped_methods_no_line() {

@@ -90,8 +90,8 @@ fn remove_pictures(folder: &Path) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sample;
     use super::*;
+    use crate::results::sample;
 
     #[test]
     fn paths_of_somebodys_machine_are_not_published() {

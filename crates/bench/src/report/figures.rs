@@ -238,8 +238,8 @@ fn side_by_side(results: &Results, kind: WorkloadKind, id: &str, title: &str) ->
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sample;
     use super::*;
+    use crate::results::sample;
 
     #[test]
     fn a_comparison_has_its_charts_and_nothing_has_none() {

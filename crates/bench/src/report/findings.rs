@@ -164,8 +164,8 @@ fn recovery(results: &Results, ours: usize, theirs: usize) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sample;
     use super::*;
+    use crate::results::sample;
 
     fn with(lowest: f64, highest: f64) -> Verdict {
         let ratio = Summary { median: f64::midpoint(lowest, highest), lowest, highest, count: 3 };

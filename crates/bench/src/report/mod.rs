@@ -66,12 +66,7 @@ fn page(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Returns the sample results that the tests use.
-    pub(crate) fn sample() -> Results {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sample/results.json");
-        Results::load(Path::new(path)).expect("the sample is read")
-    }
+    use crate::results::sample;
 
     #[test]
     fn a_report_is_a_page() {
