@@ -187,7 +187,7 @@ impl<'a> Session<'a> {
         if let Some(error) = measured.errors.keys().next() {
             let (id, count) = (&candidate.system.id, measured.error_count());
             let line = format!("{id}: {count} error replies: {error}");
-            if space::free(&candidate.place).is_some_and(|free| free < space::FULL) {
+            if space::is_full(&candidate.place) {
                 return Err(Failure::Generator(line));
             }
             self.progress.line(&line);
@@ -285,7 +285,7 @@ impl<'a> Session<'a> {
         self.progress.line(&format!("{what}: {failure}"));
         self.troubled = true;
         self.skip(what, &failure.to_string());
-        if space::free(&place).is_some_and(|free| free < space::FULL) || is_full(&failure) {
+        if space::is_full(&place) || names_full_disk(&failure) {
             return Err(Stop(format!("{} is full: {failure}", place.display())));
         }
         self.failures[system] += 1;
@@ -311,7 +311,7 @@ impl<'a> Session<'a> {
 }
 
 /// Returns true if the text of a failure says that a disk is full.
-fn is_full(failure: &Failure) -> bool {
+fn names_full_disk(failure: &Failure) -> bool {
     let text = failure.to_string();
     text.contains("No space left on device") || text.contains("os error 28")
 }
@@ -363,9 +363,9 @@ mod tests {
     #[test]
     fn a_full_disk_is_distinguished_from_other_failures() {
         let cause = std::io::Error::from(rustix::io::Errno::NOSPC);
-        assert!(is_full(&Failure::Start { what: "a log file".into(), cause }));
+        assert!(names_full_disk(&Failure::Start { what: "a log file".into(), cause }));
         let reply = "MISCONF Errors writing to the AOF file: No space left on device";
-        assert!(is_full(&Failure::Generator(reply.into())));
-        assert!(!is_full(&Failure::Generator("the server went away".into())));
+        assert!(names_full_disk(&Failure::Generator(reply.into())));
+        assert!(!names_full_disk(&Failure::Generator("the server went away".into())));
     }
 }
