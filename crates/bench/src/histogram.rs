@@ -24,18 +24,14 @@ const LONGEST: Duration = Duration::from_secs(3600);
 pub struct Histogram(hdrhistogram::Histogram<u64>);
 
 impl Default for Histogram {
+    /// Returns an empty histogram.
     fn default() -> Histogram {
-        Histogram::new()
+        let longest = LONGEST.as_nanos() as u64;
+        Histogram(hdrhistogram::Histogram::new_with_bounds(1, longest, 3).expect("valid bounds"))
     }
 }
 
 impl Histogram {
-    /// Returns an empty histogram.
-    pub fn new() -> Histogram {
-        let longest = LONGEST.as_nanos() as u64;
-        Histogram(hdrhistogram::Histogram::new_with_bounds(1, longest, 3).expect("valid bounds"))
-    }
-
     /// Records a latency; one longer than an hour counts as an hour.
     pub fn record(&mut self, latency: Duration) {
         self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
@@ -104,7 +100,7 @@ mod tests {
 
     /// Returns a histogram with one sample of each number of microseconds up to `last`.
     fn up_to(last: u64) -> Histogram {
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::default();
         for micros in 1..=last {
             histogram.record(Duration::from_micros(micros));
         }
@@ -132,8 +128,8 @@ mod tests {
 
     #[test]
     fn nothing_is_zero_everywhere() {
-        assert_eq!(Histogram::new().summary(), Latency::default());
-        assert_eq!(Histogram::new().count(), 0);
+        assert_eq!(Histogram::default().summary(), Latency::default());
+        assert_eq!(Histogram::default().count(), 0);
     }
 
     #[test]
@@ -147,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_is_out_of_range_counts_at_its_end() {
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::default();
         histogram.record(Duration::ZERO);
         histogram.record(Duration::from_secs(100_000));
         assert_eq!(histogram.count(), 2);

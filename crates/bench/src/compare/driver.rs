@@ -76,7 +76,6 @@ pub(super) fn run_of(outcome: &Outcome, job: &Job, system: &str, used: Used) -> 
     Run {
         workload: job.workload.id.clone(),
         system: system.to_owned(),
-        round: 0,
         seconds: outcome.seconds,
         operations: outcome.totals.operations,
         errors: outcome.error_count(),
@@ -87,9 +86,7 @@ pub(super) fn run_of(outcome: &Outcome, job: &Job, system: &str, used: Used) -> 
         generator_busy: busy,
         saturated: !shared && (generator.saturated || busy > SATURATED),
         written_bytes: used.written,
-        data_bytes: None,
-        used_bytes: None,
-        stored_bytes: None,
+        ..Run::default()
     }
 }
 
@@ -112,7 +109,11 @@ fn options(job: &Job, server: &Server, seconds: f64) -> Result<load::Options, Fa
         ..load::Options::default()
     };
     match &job.load {
-        Load::Mix => options.ratio = ratio(workload.writes_percent),
+        // The shares of a mix are tenths: short rows of writes and reads.
+        Load::Mix => {
+            let tenths = u64::from(workload.writes_percent / 10);
+            options.ratio = Ratio(tenths, 10 - tenths);
+        }
         Load::Ycsb(ycsb) => options.ycsb = Some(*ycsb),
         Load::Commands(lines) => options.commands.clone_from(lines),
         Load::Script(text) => {
@@ -124,25 +125,9 @@ fn options(job: &Job, server: &Server, seconds: f64) -> Result<load::Options, Fa
     Ok(options)
 }
 
-/// Returns the share of writes as a ratio in lowest terms: the generator sends that many writes,
-/// then that many reads.
-fn ratio(writes_percent: u32) -> Ratio {
-    let (writes, reads) = (u64::from(writes_percent), u64::from(100 - writes_percent.min(100)));
-    let divides = |by: &u64| writes.is_multiple_of(*by) && reads.is_multiple_of(*by);
-    let common = (1..=100).rev().find(divides).unwrap_or(1);
-    Ratio(writes / common, reads / common)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shares_become_the_shortest_rows() {
-        let found = [0, 5, 30, 50, 70, 100].map(ratio);
-        let expected = [(0, 1), (1, 19), (3, 7), (1, 1), (7, 3), (1, 0)];
-        assert_eq!(found, expected.map(|(writes, reads)| Ratio(writes, reads)));
-    }
 
     /// With one client, the server and the generator share a core, whose load then shows nothing.
     #[test]

@@ -81,14 +81,9 @@ pub(super) fn measure(
         keys: ledger.keys(),
         value_bytes: ledger.value_bytes(),
         stored_bytes,
-        first_get_seconds: None,
-        full_rate_seconds: None,
         rate_before: before.rate,
-        rate_after: 0.0,
         acknowledged: ledger.writes(),
-        keys_checked: 0,
-        keys_lost: 0,
-        keys_wrong: 0,
+        ..Recovery::default()
     };
     server.start_again()?;
     if let Some(first) = first_get(&mut server, &ledger, task.patience(), cancel)? {

@@ -81,7 +81,7 @@ pub(crate) fn run(
         threads.into_iter().map(join).collect()
     });
     let mut slices = [Slice::default(); SLICES.div_ceil(2)];
-    let mut histogram = Histogram::new();
+    let mut histogram = Histogram::default();
     for outcome in outcomes {
         let (its_slices, its_histogram) = outcome?;
         for (slice, its) in slices.iter_mut().zip(its_slices) {
@@ -126,7 +126,7 @@ impl<'a> Worker<'a> {
             generator: Generator::new(plan.streams, target.len(), seed),
             target,
             buffer: Buffer::new(largest as usize),
-            histogram: Histogram::new(),
+            histogram: Histogram::default(),
         }
     }
 
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn rates_are_means_of_slices_with_their_range() {
         let slice = |bytes| Slice { counted: 7, operations: bytes / 10.0, bytes };
-        let found = measured(&[slice(100.0), slice(400.0), slice(100.0)], 3, Histogram::new());
+        let found = measured(&[slice(100.0), slice(400.0), slice(100.0)], 3, Histogram::default());
         assert_eq!((found.bytes_per_second, found.low, found.high), (200.0, 100.0, 400.0));
         assert_eq!((found.operations_per_second, found.operations), (20.0, 21));
         assert!((found.mean - 1.5e8).abs() < 1e-3, "{}", found.mean);

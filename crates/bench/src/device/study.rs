@@ -113,18 +113,7 @@ fn empty(medium: &Medium, method: Method, cell: Cell) -> DeviceRow {
         threads: cell.threads,
         durable: medium.keeps(method),
         emulated: medium.emulates(method),
-        skipped: None,
-        ops: 0,
-        seconds: 0.0,
-        bytes_per_second: 0.0,
-        low: 0.0,
-        high: 0.0,
-        iops: 0.0,
-        mean_ns: 0.0,
-        p50_ns: 0,
-        p99_ns: 0,
-        p99_999_ns: 0,
-        max_ns: 0,
+        ..DeviceRow::default()
     }
 }
 

@@ -133,7 +133,7 @@ impl Run<'_> {
         let spent = Spent::now().since(spent);
         let record = &mut *shared.record.borrow_mut();
         let last = deadline.filter(|deadline| *deadline <= ended);
-        let mut unanswered = Histogram::new();
+        let mut unanswered = Histogram::default();
         for pending in record.pending.iter().flatten() {
             unanswered.record(ended.saturating_duration_since(pending.since));
         }

@@ -140,7 +140,6 @@ fn wrong_arguments_are_refused_before_anything_is_measured() {
         (&["--second", "/nonexistent/x"], "--second /nonexistent/x: there is no such directory"),
         (&["--dax", "/nonexistent/x"], "--dax /nonexistent/x: there is no such directory"),
         (&["--media", "optane,mram"], "[possible values: optane, nvdimm-n, cxl]"),
-        (&["--emulate", "mram"], "[possible values: optane, nvdimm-n, cxl]"),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = Command::new(TOOL);

@@ -120,7 +120,7 @@ exec SERVER $rest
 
 #[test]
 fn emulated_media_and_read_caches_are_systems_of_their_own() {
-    let options = ["--systems", "perdura-pmem", "--emulate", "optane", "--read-cache", "1mb"];
+    let options = ["--systems", "perdura-pmem", "--media", "optane", "--read-cache", "1mb"];
     let mut comparison = short(&options);
     let server = testkit::perdura_server();
     let script = PRETENDER.replace("SERVER", &server.display().to_string());
