@@ -12,7 +12,8 @@
 //! A thread that fails still arrives at every barrier, so that no other thread waits for it
 //! forever.
 
-use super::pattern::{Generator, Stream};
+use super::options::Cell;
+use super::pattern::Generator;
 use super::target::{Buffer, Target};
 use crate::histogram::Histogram;
 use std::io;
@@ -29,11 +30,11 @@ const LONGEST_GROUP: u64 = 256;
 /// The number of operations between two readings grows until they take this long.
 const GROUP: Duration = Duration::from_micros(20);
 
-/// The parameters of a cell.
-pub(crate) struct Plan<'a> {
-    pub(crate) streams: &'a [Stream],
+/// The timing of each cell.
+#[derive(Clone, Copy)]
+pub(crate) struct Timing {
+    /// The duration of a cell in seconds.
     pub(crate) seconds: f64,
-    pub(crate) seed: u64,
     /// Nanoseconds that reading the clock adds to a timed operation.
     pub(crate) clock: u64,
 }
@@ -65,14 +66,15 @@ struct Slice {
 /// Runs a cell, with a thread for each target, until its time is over or `stop` is set.
 pub(crate) fn run(
     targets: &mut [Target],
-    plan: &Plan<'_>,
+    cell: Cell,
+    timing: Timing,
     stop: &AtomicBool,
 ) -> io::Result<Measured> {
     let barrier = Barrier::new(targets.len());
     let outcomes: Vec<_> = std::thread::scope(|scope| {
         let start = |(n, target)| {
             let barrier = &barrier;
-            scope.spawn(move || Worker::new(target, plan, n).run(barrier, plan, stop))
+            scope.spawn(move || Worker::new(target, cell, n).run(barrier, timing, stop))
         };
         let threads: Vec<_> = targets.iter_mut().enumerate().map(start).collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
@@ -119,13 +121,12 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(target: &'a mut Target, plan: &Plan<'_>, n: usize) -> Worker<'a> {
-        let largest = plan.streams.iter().map(|stream| stream.block).max().unwrap_or(0);
-        let seed = plan.seed.wrapping_add(n as u64);
+    fn new(target: &'a mut Target, cell: Cell, n: usize) -> Worker<'a> {
+        let seed = u64::from(cell.threads) + n as u64;
         Worker {
-            generator: Generator::new(plan.streams, target.len(), seed),
+            generator: Generator::new(cell.access, cell.block, target.len(), seed),
             target,
-            buffer: Buffer::new(largest as usize),
+            buffer: Buffer::new(cell.block as usize),
             histogram: Histogram::default(),
         }
     }
@@ -133,10 +134,10 @@ impl<'a> Worker<'a> {
     fn run(
         mut self,
         barrier: &Barrier,
-        plan: &Plan<'_>,
+        timing: Timing,
         stop: &AtomicBool,
     ) -> io::Result<([Slice; SLICES.div_ceil(2)], Histogram)> {
-        let time = Duration::from_secs_f64(plan.seconds / SLICES as f64);
+        let time = Duration::from_secs_f64(timing.seconds / SLICES as f64);
         let mut slices = [Slice::default(); SLICES.div_ceil(2)];
         let mut failed = None;
         for n in 0..SLICES {
@@ -146,7 +147,7 @@ impl<'a> Worker<'a> {
             }
             let done = match n % 2 {
                 0 => self.count(time, stop).map(|slice| slices[n / 2] = slice),
-                _ => self.time_each(time, plan.clock, stop),
+                _ => self.time_each(time, timing.clock, stop),
             };
             failed = done.err();
         }
@@ -202,25 +203,18 @@ impl<'a> Worker<'a> {
 mod tests {
     use super::super::medium::Medium;
     use super::super::method::Method;
-    use super::super::pattern::streams;
+    use super::super::pattern::Access;
     use super::super::target;
     use super::*;
-    use crate::results::Pattern;
 
-    /// Runs a cell on a file of 1 MiB.
-    fn measured_by(
-        method: Method,
-        threads: usize,
-        streams: &[Stream],
-        seconds: f64,
-        clock: u64,
-        stop: bool,
-    ) -> Measured {
+    /// Runs a cell of half reads at random, on a file of 1 MiB.
+    fn measured_by(method: Method, threads: u32, timing: Timing, stop: bool) -> Measured {
         let dir = tempfile::tempdir().expect("a directory");
         let medium = Medium::of(dir.path()).expect("a medium");
-        let mut targets = target::open(&medium, method, 1 << 20, threads).expect("a file");
-        let plan = Plan { streams, seconds, seed: 1, clock };
-        run(&mut targets, &plan, &AtomicBool::new(stop)).expect("measured")
+        let mut targets = target::open(&medium, method, 1 << 20, threads as usize).expect("a file");
+        let access = Access { random: true, reads_percent: 50 };
+        let cell = Cell { threads, access, block: 4096 };
+        run(&mut targets, cell, timing, &AtomicBool::new(stop)).expect("measured")
     }
 
     #[test]
@@ -234,16 +228,16 @@ mod tests {
 
     #[test]
     fn what_the_clock_costs_is_taken_from_what_is_timed() {
-        let streams = streams(Pattern::Sequential, 100, 512);
-        let found = measured_by(Method::Memcpy, 1, &streams, 0.02, 1 << 40, false);
+        let timing = Timing { seconds: 0.02, clock: 1 << 40 };
+        let found = measured_by(Method::Memcpy, 1, timing, false);
         assert!(found.histogram.count() > 10 && found.histogram.highest() <= 0.001);
         assert!(found.mean > 1.0, "nothing is taken from the mean");
     }
 
     #[test]
     fn a_cell_counts_bytes_and_times_operations() {
-        let streams = streams(Pattern::Random, 50, 4096);
-        let found = measured_by(Method::Clwb, 2, &streams, 0.05, 0, false);
+        let timing = Timing { seconds: 0.05, clock: 0 };
+        let found = measured_by(Method::Clwb, 2, timing, false);
         assert!(found.histogram.count() > 10);
         assert!((found.bytes_per_second / found.operations_per_second - 4096.0).abs() < 1.0);
         assert!(found.low <= found.bytes_per_second && found.bytes_per_second <= found.high);
@@ -251,9 +245,8 @@ mod tests {
 
     #[test]
     fn a_cell_ends_when_asked_to() {
-        let streams = streams(Pattern::Random, 100, 512);
         let start = Instant::now();
-        measured_by(Method::Memcpy, 1, &streams, 600.0, 0, true);
+        measured_by(Method::Memcpy, 1, Timing { seconds: 600.0, clock: 0 }, true);
         assert!(start.elapsed() < Duration::from_secs(60));
     }
 }

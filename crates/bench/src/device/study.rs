@@ -4,14 +4,13 @@
 //! An unsupported method is recorded in rows that say why. A study that is stopped returns the rows
 //! measured so far.
 
-use super::cell::{self, Measured, Plan};
+use super::cell::{self, Measured, Timing};
 use super::costs;
 use super::medium::Medium;
 use super::method::Method;
 use super::options::{Cell, Options};
-use super::pattern::streams;
 use super::target::{self, Refusal, Target};
-use crate::results::{DeviceRow, DeviceStudy, FileError};
+use crate::results::{DeviceRow, DeviceStudy, FileError, Pattern};
 use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -64,31 +63,19 @@ pub(crate) fn study(options: &Options, stop: &AtomicBool) -> Result<DeviceStudy,
     Ok(study)
 }
 
-/// The timing of each cell.
-#[derive(Clone, Copy)]
-struct Timing {
-    /// The duration of a cell in seconds.
-    seconds: f64,
-    /// The cost of reading the clock in nanoseconds.
-    clock: u64,
-}
-
 fn measure(
     medium: &Medium,
     method: Method,
     cell: Cell,
     targets: &mut [Target],
-    Timing { seconds, clock }: Timing,
+    timing: Timing,
     stop: &AtomicBool,
 ) -> Result<DeviceRow, FileError> {
-    let streams = streams(cell.access.pattern, cell.access.reads_percent, cell.block);
     let targets = &mut targets[..cell.threads.max(1) as usize];
-    let plan = Plan { streams: &streams, seconds, seed: u64::from(cell.threads), clock };
-    match cell::run(targets, &plan, stop) {
-        Ok(found) => Ok(row(medium, method, cell, &found, seconds)),
+    match cell::run(targets, cell, timing, stop) {
+        Ok(found) => Ok(row(medium, method, cell, &found, timing.seconds)),
         Err(error) if is_refusal(&error) && method == Method::Direct => {
-            let smallest = streams.iter().map(|stream| stream.block).min().unwrap_or(0);
-            let why = format!("the device refuses blocks of {smallest} bytes: {error}");
+            let why = format!("the device refuses blocks of {} bytes: {error}", cell.block);
             Ok(skipped(medium, method, cell, why))
         }
         Err(cause) => Err(FileError::step(&medium.dir, "read or write")(cause)),
@@ -108,7 +95,7 @@ fn empty(medium: &Medium, method: Method, cell: Cell) -> DeviceRow {
     DeviceRow {
         method: method.title().into(),
         block: cell.block,
-        pattern: cell.access.pattern,
+        pattern: if cell.access.random { Pattern::Random } else { Pattern::Sequential },
         reads_percent: cell.access.reads_percent,
         threads: cell.threads,
         durable: medium.keeps(method),
@@ -145,7 +132,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let options = Options { seconds: 0.01, ..Options::quick(dir.path().into()) };
         let found = study(&options, &AtomicBool::new(false)).expect("measured");
-        assert_eq!(found.rows.len(), 3 * 10 + 3 * 7, "3 of 6 methods have reads of their own");
+        assert_eq!(found.rows.len(), 3 * 9 + 3 * 6, "3 of 6 methods have reads of their own");
         let bad =
             found.rows.iter().find(|row| row.skipped.is_none() && row.bytes_per_second <= 0.0);
         assert!(bad.is_none(), "{bad:?}");

@@ -72,7 +72,7 @@ pub enum Pattern {
     Sequential,
     /// Anywhere.
     Random,
-    /// Several interleaved streams, sequential and random, each with its own block size.
+    /// Several interleaved streams, each with its own block size; in older results only.
     Composite,
 }
 
