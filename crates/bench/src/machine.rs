@@ -11,6 +11,9 @@ use std::thread::available_parallelism;
 use std::time::SystemTime;
 use std::{fs, io};
 
+/// The medium of a file system without a device.
+pub(crate) const DRAM: &str = "DRAM";
+
 /// Returns the state of this machine now, without places and versions.
 pub(crate) fn here() -> Machine {
     let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -151,7 +154,7 @@ fn mount(line: &str) -> Option<Mount> {
 /// Returns the medium of a file system in words.
 fn medium(kind: &str, device: &str, number: &str) -> String {
     if matches!(kind, "tmpfs" | "ramfs" | "devtmpfs") {
-        return "DRAM".into();
+        return DRAM.into();
     }
     let block = Path::new("/sys/dev/block").join(number);
     // A partition has the queue of its disk, one directory above.

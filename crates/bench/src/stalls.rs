@@ -201,8 +201,7 @@ fn one(
     if cancel.load(Ordering::Relaxed) {
         return Err(Failure::Cancelled);
     }
-    let tool = std::env::current_exe().map_err(Failure::of("this program's own path"))?;
-    let mut launch = subject.candidate.launch(&tool, &[]);
+    let mut launch = subject.candidate.launch(&[]);
     if let Some(threads) = subject.threads {
         launch.arguments.extend(["--threads".into(), threads.to_string()]);
     }

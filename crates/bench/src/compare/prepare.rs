@@ -27,19 +27,10 @@ const MEMORY: &str = "/dev/shm";
 /// The reason that the comparison cannot begin.
 #[derive(Debug, Error)]
 pub(super) enum Refusal {
-    /// The arguments do not fit this machine or contain an unknown name.
+    /// The arguments do not fit this machine or contain an unknown name, or Perdura itself does not
+    /// start.
     #[error("{0}")]
     Arguments(String),
-    /// Perdura itself does not start.
-    #[error("{what} does not start in {}: {failure}", place.display())]
-    NoServer {
-        /// The program.
-        what: String,
-        /// The directory in which its data would have been.
-        place: PathBuf,
-        /// Why.
-        failure: Failure,
-    },
     /// The comparison was interrupted before it began.
     #[error("interrupted")]
     Cancelled,
@@ -60,8 +51,6 @@ pub(super) struct Ready {
     pub(super) troubled: bool,
     pub(super) recovery_of: Of,
     pub(super) recovery_value: usize,
-    /// The program that launches the servers: this one.
-    pub(super) tool: PathBuf,
 }
 
 impl Ready {
@@ -83,11 +72,9 @@ impl Ready {
         choose(&mut jobs, &shape.workloads, "workload", |job| &job.workload.id)
             .map_err(Refusal::Arguments)?;
         space::check(&shape, &jobs, &catalogue.candidates, &grounds).map_err(Refusal::Arguments)?;
-        let tool = std::env::current_exe()
-            .map_err(|error| Refusal::Arguments(format!("this program's own path: {error}")))?;
         let Catalogue { candidates, mut skipped } = catalogue;
         let wanted = candidates.len();
-        let candidates = probe(candidates, &mut skipped, &tool, &cores, cancel)?;
+        let candidates = probe(candidates, &mut skipped, &cores, cancel)?;
         let troubled = candidates.len() < wanted;
         machine.versions = versions(&candidates);
         Ok(Ready {
@@ -102,13 +89,12 @@ impl Ready {
             troubled,
             recovery_of: options.recovery_of,
             recovery_value: options.recovery_value as usize,
-            tool,
         })
     }
 
     /// Returns how to start a candidate.
     pub(super) fn launch(&self, candidate: &Candidate) -> Launch {
-        candidate.launch(&self.tool, &self.cores.server)
+        candidate.launch(&self.cores.server)
     }
 }
 
@@ -174,23 +160,20 @@ fn systems(shape: &Shape, catalogue: &Catalogue, options: &Options) -> Vec<Strin
 fn probe(
     candidates: Vec<Candidate>,
     skipped: &mut Vec<Skipped>,
-    tool: &Path,
     cores: &Cores,
     cancel: &AtomicBool,
 ) -> Result<Vec<Candidate>, Refusal> {
     let mut ready = Vec::new();
     for mut candidate in candidates {
         let ours = matches!(candidate.system.id.as_str(), "perdura-pmem" | "perdura-volatile");
-        let launch = candidate.launch(tool, &cores.server);
+        let launch = candidate.launch(&cores.server);
         match ask(&mut candidate, launch, cancel) {
             Ok(()) => ready.push(candidate),
             Err(Failure::Cancelled) => return Err(Refusal::Cancelled),
             Err(failure) if ours => {
-                return Err(Refusal::NoServer {
-                    what: candidate.program.display().to_string(),
-                    place: candidate.place,
-                    failure,
-                });
+                let (program, place) = (candidate.program.display(), candidate.place.display());
+                let text = format!("{program} does not start in {place}: {failure}");
+                return Err(Refusal::Arguments(text));
             }
             Err(failure) => {
                 let what = candidate.system.id.clone();

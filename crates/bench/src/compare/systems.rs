@@ -51,11 +51,9 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// Returns how the server is started: on these cores, or on any if the list is empty. `tool` is
-    /// this program.
-    pub(crate) fn launch(&self, tool: &Path, cores: &[usize]) -> Launch {
+    /// Returns how the server is started: on these cores, or on any if the list is empty.
+    pub(crate) fn launch(&self, cores: &[usize]) -> Launch {
         Launch {
-            tool: tool.to_owned(),
             program: self.program.clone(),
             arguments: self.system.command[1..].to_vec(),
             place: self.place.clone(),

@@ -28,6 +28,9 @@ use thiserror::Error;
 /// The prefix of the name of every directory; the tool's process id follows.
 const PREFIX: &str = "perdura-bench-";
 
+/// This tool, which runs [`launch`], even if its file was replaced meanwhile.
+const TOOL: &str = "/proc/self/exe";
+
 /// The number of lines of a server's log that a message shows.
 const LAST_LINES: usize = 15;
 
@@ -110,8 +113,6 @@ pub(crate) fn command(line: &str) -> Cmd {
 /// A server to start.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
-    /// This tool, which runs [`launch`].
-    pub(crate) tool: PathBuf,
     /// The program.
     pub(crate) program: PathBuf,
     /// Its arguments, in which `PORT`, `DIR` and `JOURNAL` are replaced.
@@ -177,7 +178,7 @@ impl Server {
     }
 
     fn launch_command(&self) -> Command {
-        let mut command = Command::new(&self.launch.tool);
+        let mut command = Command::new(TOOL);
         command.args(["launch", "--parent", &std::process::id().to_string()]);
         if !self.launch.cores.is_empty() {
             let cores: Vec<String> = self.launch.cores.iter().map(usize::to_string).collect();
