@@ -12,7 +12,7 @@ use super::space;
 use super::systems::{Candidate, Catalogue, Ground};
 use super::workloads::{self, Cores, Job};
 use crate::machine;
-use crate::results::{Family, Machine, Skipped};
+use crate::results::{FORMAT, Family, Results, Skipped, Version};
 use crate::server::{Failure, Launch, Server, remove_orphans};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::fs;
@@ -40,13 +40,12 @@ pub(super) enum Refusal {
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) shape: Shape,
-    pub(super) machine: Machine,
+    /// The results before the first run.
+    pub(super) results: Results,
     pub(super) candidates: Vec<Candidate>,
     pub(super) jobs: Vec<Job>,
     pub(super) cores: Cores,
     pub(super) grounds: Vec<Ground>,
-    pub(super) skipped: Vec<Skipped>,
-    pub(super) warnings: Vec<String>,
     /// Whether a requested system does not start.
     pub(super) troubled: bool,
     pub(super) recovery_of: Of,
@@ -71,21 +70,31 @@ impl Ready {
         let mut jobs = workloads::all(&cores, options.keys);
         choose(&mut jobs, &shape.workloads, "workload", |job| &job.workload.id)
             .map_err(Refusal::Arguments)?;
-        space::check(&shape, &jobs, &catalogue.candidates, &grounds).map_err(Refusal::Arguments)?;
+        space::check(&shape.plan, &jobs, &catalogue.candidates, &grounds)
+            .map_err(Refusal::Arguments)?;
         let Catalogue { candidates, mut skipped } = catalogue;
         let wanted = candidates.len();
         let candidates = probe(candidates, &mut skipped, &cores, cancel)?;
         let troubled = candidates.len() < wanted;
         machine.versions = versions(&candidates);
+        let results = Results {
+            format: FORMAT,
+            machine,
+            plan: shape.plan.clone(),
+            systems: candidates.iter().map(|candidate| candidate.system.clone()).collect(),
+            workloads: jobs.iter().map(|job| job.workload.clone()).collect(),
+            skipped,
+            warnings,
+            partial: Some("it is not finished".into()),
+            ..Results::default()
+        };
         Ok(Ready {
             shape,
-            machine,
+            results,
             candidates,
             jobs,
             cores,
             grounds,
-            skipped,
-            warnings,
             troubled,
             recovery_of: options.recovery_of,
             recovery_value: options.recovery_value as usize,
@@ -197,7 +206,7 @@ fn ask(candidate: &mut Candidate, launch: Launch, cancel: &AtomicBool) -> Result
     Ok(())
 }
 
-fn versions(candidates: &[Candidate]) -> Vec<crate::results::Version> {
+fn versions(candidates: &[Candidate]) -> Vec<Version> {
     let mut programs: Vec<(String, PathBuf)> = Vec::new();
     for candidate in candidates {
         let name = match candidate.system.family {

@@ -2,11 +2,10 @@
 //! full disk. The growth of logs is not predicted: if a disk fills up, the comparison ends with
 //! what was measured.
 
-use super::plan::Shape;
 use super::systems::{Candidate, Ground};
 use super::workloads::{Job, groups};
 use crate::machine::free_space;
-use crate::results::Family;
+use crate::results::{Family, Plan};
 use crate::units::amount;
 use std::path::Path;
 
@@ -48,7 +47,7 @@ fn of_server(candidate: &Candidate, place: &Path, data: u64) -> u64 {
 
 /// Returns the bytes that are needed at once in a directory, and what for: the largest server, since
 /// only one of them writes at a time, and all servers that are kept from round to round.
-fn needed(shape: &Shape, jobs: &[Job], candidates: &[Candidate], place: &Path) -> (u64, String) {
+fn needed(plan: &Plan, jobs: &[Job], candidates: &[Candidate], place: &Path) -> (u64, String) {
     let groups = groups(jobs);
     let mut kept: u64 = 0;
     let mut single: Vec<(u64, String)> = Vec::new();
@@ -59,12 +58,12 @@ fn needed(shape: &Shape, jobs: &[Job], candidates: &[Candidate], place: &Path) -
             let data = job.workload.keys.saturating_mul(each);
             Some((of_server(candidate, place, data), job.workload.id.clone()))
         });
-        if shape.same_server {
+        if plan.same_server {
             kept = loads.fold(kept, |sum, (bytes, _)| sum.saturating_add(bytes));
         } else {
             single.extend(loads);
         }
-        for size in &shape.recovery {
+        for size in &plan.recovery {
             let what = format!("recovery of {}", amount(*size));
             single.push((of_server(candidate, place, *size), what));
         }
@@ -76,13 +75,13 @@ fn needed(shape: &Shape, jobs: &[Job], candidates: &[Candidate], place: &Path) -
 
 /// Fails if a directory has less space than is needed there.
 pub(super) fn check(
-    shape: &Shape,
+    plan: &Plan,
     jobs: &[Job],
     candidates: &[Candidate],
     grounds: &[Ground],
 ) -> Result<(), String> {
     for Ground { path, .. } in grounds {
-        let (needed, what) = needed(shape, jobs, candidates, path);
+        let (needed, what) = needed(plan, jobs, candidates, path);
         if let Some(free) = free_space(path).ok().filter(|free| *free < needed) {
             return Err(format!(
                 "{} has {} free, and {} are needed for {what}: choose a smaller --recovery, fewer --keys, or another \
@@ -116,8 +115,8 @@ mod tests {
 
     #[test]
     fn a_place_without_space_is_named_with_what_it_needs() {
-        let shape = Shape { recovery: vec![1 << 45], ..Shape::of(&Options::for_tests()) };
-        let found = check(&shape, &[], &candidates("perdura-aof-no"), &grounds()[..1]);
+        let plan = Plan { recovery: vec![1 << 45], ..Plan::default() };
+        let found = check(&plan, &[], &candidates("perdura-aof-no"), &grounds()[..1]);
         let (error, needed) =
             (found.expect_err("too little"), "64 TiB are needed for recovery of 32 TiB");
         assert!(error.starts_with("/tmp has ") && error.contains(needed), "{error}");
@@ -125,7 +124,7 @@ mod tests {
 
     #[test]
     fn servers_that_are_kept_need_their_space_together() {
-        let shape = Shape { recovery: vec![1000], ..Shape::of(&Options::for_tests()) };
+        let plan = Plan { recovery: vec![1000], ..Plan::default() };
         let jobs: Vec<Job> = all(&Cores::divide(&[]), Some(1)).into_iter().take(5).collect();
         let ids = jobs.iter().map(|job| job.workload.id.as_str());
         assert!(ids.eq([
@@ -137,9 +136,9 @@ mod tests {
         ]));
         let two = candidates("perdura-aof-always");
         let each = 2 * (4096 + AROUND_A_VALUE);
-        let needed = |shape: &Shape| super::needed(shape, &jobs, &two, Path::new("/tmp"));
-        assert_eq!(needed(&shape), (each, "throughput-0".into()));
-        let kept = Shape { same_server: true, ..shape };
+        let needed = |plan: &Plan| super::needed(plan, &jobs, &two, Path::new("/tmp"));
+        assert_eq!(needed(&plan), (each, "throughput-0".into()));
+        let kept = Plan { same_server: true, ..plan };
         assert_eq!(needed(&kept), (2 * each + 2000, "all servers, which are kept".into()));
     }
 
