@@ -12,9 +12,6 @@ use std::time::Duration;
 /// The prefix of the keys of strings.
 const PREFIX: &str = "memtier-";
 
-/// The share of its cores' time above which the generator limits the rate.
-const SATURATED: f64 = 0.9;
-
 /// The resources that a server used in a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
@@ -84,7 +81,7 @@ pub(super) fn run_of(outcome: &Outcome, job: &Job, system: &str, used: Used) -> 
         reads: of(Kind::Read),
         server_cpu_seconds: used.cpu.as_secs_f64(),
         generator_busy: busy,
-        saturated: !shared && (generator.saturated || busy > SATURATED),
+        saturated: !shared && (generator.saturated || busy > load::SATURATED),
         written_bytes: used.written,
         ..Run::default()
     }

@@ -39,7 +39,7 @@ use workload::Workload;
 
 /// A generator that uses more than this share of its CPU time limits the rate itself, so the
 /// figures say little about the server.
-const SATURATED: f64 = 0.9;
+pub(crate) const SATURATED: f64 = 0.9;
 
 /// How long to wait for outstanding replies after a cancellation.
 const GRACE: Duration = Duration::from_millis(200);

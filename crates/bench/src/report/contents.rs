@@ -3,9 +3,10 @@
 
 use super::chart::Chart;
 use super::document::{Block, Figure};
-use super::findings::{Finding, Kind, Verdict};
+use super::findings::{Finding, Verdict};
 use super::ranges::Row;
 use super::{device, figures, tables};
+use crate::results::summary::Metric;
 use crate::results::{Family, Results, WorkloadKind};
 
 /// The kinds of load that are shown as tables, with their titles.
@@ -101,17 +102,19 @@ fn heaviest(results: &Results, findings: &[Finding]) -> Vec<Row> {
         let of = results.workloads.iter().filter(|workload| workload.kind == kind);
         of.max_by_key(|workload| workload.writes_percent).map(|workload| workload.title.as_str())
     };
-    let loads = [(WorkloadKind::Throughput, Kind::Rate), (WorkloadKind::Latency, Kind::Mean)];
+    let loads = [(WorkloadKind::Throughput, Metric::Rate), (WorkloadKind::Latency, Metric::Mean)];
     // Only the plain pool is shown: the rows of its variants would look the same. They are in the
     // tables.
     let pool = results.systems.iter().position(|system| system.family == Family::PerduraPmem);
     let mut rows = Vec::new();
-    for (load, kind) in loads {
+    for (load, metric) in loads {
         let Some(title) = most(load) else { continue };
-        let fits =
-            |f: &&Finding| Some(f.ours) == pool && f.kind == kind && f.what.starts_with(title);
+        let fits = |f: &&Finding| {
+            Some(f.ours) == pool && f.metric == Some(metric) && f.what.starts_with(title)
+        };
         for f in findings.iter().filter(fits) {
-            let what = if kind == Kind::Rate { "writes per second" } else { "mean write latency" };
+            let what =
+                if metric == Metric::Rate { "writes per second" } else { "mean write latency" };
             rows.push(Row {
                 name: format!("{what}, to {}", results.systems[f.theirs].title),
                 style: f.theirs,
