@@ -4,7 +4,7 @@
 //! An unsupported method is recorded in rows that say why. A study that is stopped returns the rows
 //! measured so far.
 
-use super::cell::{self, Measured, Timing};
+use super::cell::{self, Timing};
 use super::costs;
 use super::medium::Medium;
 use super::method::Method;
@@ -47,7 +47,7 @@ pub(crate) fn study(options: &Options, stop: &AtomicBool) -> Result<DeviceStudy,
             Ok(targets) => targets,
             Err(Refusal::Failed(error)) => return Err(error),
             Err(Refusal::NotHere(why)) => {
-                let refused = |cell| skipped(&medium, method, cell, why.clone());
+                let refused = |cell| row(&medium, method, cell, skipped(why.clone()));
                 study.rows.extend(cells.into_iter().map(refused));
                 continue;
             }
@@ -72,14 +72,14 @@ fn measure(
     stop: &AtomicBool,
 ) -> Result<DeviceRow, FileError> {
     let targets = &mut targets[..cell.threads.max(1) as usize];
-    match cell::run(targets, cell, timing, stop) {
-        Ok(found) => Ok(row(medium, method, cell, &found, timing.seconds)),
+    let figures = match cell::run(targets, cell, timing, stop) {
+        Ok(figures) => figures,
         Err(error) if is_refusal(&error) && method == Method::Direct => {
-            let why = format!("the device refuses blocks of {} bytes: {error}", cell.block);
-            Ok(skipped(medium, method, cell, why))
+            skipped(format!("the device refuses blocks of {} bytes: {error}", cell.block))
         }
-        Err(cause) => Err(FileError::step(&medium.dir, "read or write")(cause)),
-    }
+        Err(cause) => return Err(FileError::step(&medium.dir, "read or write")(cause)),
+    };
+    Ok(row(medium, method, cell, figures))
 }
 
 /// Returns true if a device refuses a block of this size.
@@ -87,11 +87,12 @@ fn is_refusal(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::INVAL.raw_os_error())
 }
 
-fn skipped(medium: &Medium, method: Method, cell: Cell, why: String) -> DeviceRow {
-    DeviceRow { skipped: Some(why), ..empty(medium, method, cell) }
+fn skipped(why: String) -> DeviceRow {
+    DeviceRow { skipped: Some(why), ..DeviceRow::default() }
 }
 
-fn empty(medium: &Medium, method: Method, cell: Cell) -> DeviceRow {
+/// Returns the row of a cell with these figures.
+fn row(medium: &Medium, method: Method, cell: Cell, figures: DeviceRow) -> DeviceRow {
     DeviceRow {
         method: method.title().into(),
         block: cell.block,
@@ -100,26 +101,7 @@ fn empty(medium: &Medium, method: Method, cell: Cell) -> DeviceRow {
         threads: cell.threads,
         durable: medium.keeps(method),
         emulated: medium.emulates(method),
-        ..DeviceRow::default()
-    }
-}
-
-fn row(medium: &Medium, method: Method, cell: Cell, found: &Measured, seconds: f64) -> DeviceRow {
-    let nanos = |micros: f64| (micros * 1e3).round() as u64;
-    let at = |percent| nanos(found.histogram.percentile(percent));
-    DeviceRow {
-        ops: found.operations,
-        seconds,
-        bytes_per_second: found.bytes_per_second,
-        low: found.low,
-        high: found.high,
-        iops: found.operations_per_second,
-        mean_ns: found.mean,
-        p50_ns: at(50.0),
-        p99_ns: at(99.0),
-        p99_999_ns: at(99.999),
-        max_ns: nanos(found.histogram.highest()),
-        ..empty(medium, method, cell)
+        ..figures
     }
 }
 

@@ -91,33 +91,17 @@ pub(crate) fn systems(results: &Results) -> Table {
 
 /// Returns the parameters of the loads.
 pub(crate) fn workloads(results: &Results) -> Table {
-    let mut table = Table::new([
-        "load",
-        "writes",
-        "value",
-        "keys",
-        "keys are chosen",
-        "clients",
-        "generator threads",
-        "pipeline",
-        "rounds",
-    ]);
+    let head =
+        "load, writes, value, keys, keys are chosen, clients, generator threads, pipeline, rounds";
+    let mut table = Table::new(head.split(", "));
     for workload in &results.workloads {
         let Workload { id, keys, distribution, clients, threads, pipeline, .. } = workload;
         let writes = format!("{} %", workload.writes_percent);
         let value = Unit::Bytes.show(workload.value_bytes as f64);
         let rounds = super::contents::rounds(results, Some(id));
-        table.add(cells![
-            id,
-            writes,
-            value,
-            keys,
-            distribution,
-            clients,
-            threads,
-            pipeline,
-            rounds
-        ]);
+        let mut row = cells![id, writes, value, keys, distribution];
+        row.extend(cells![clients, threads, pipeline, rounds]);
+        table.add(row);
     }
     table
 }
@@ -187,17 +171,8 @@ pub(crate) fn recovery(results: &Results) -> Table {
         at.map_or_else(|| id.to_owned(), |at| name(results, at))
     };
     let seconds = |value: Option<f64>| value.map_or("–".into(), |s| Unit::Seconds.show(s));
-    let mut table = Table::new([
-        "system",
-        "data",
-        "files",
-        "first answer",
-        "full rate",
-        "acknowledged",
-        "checked",
-        "lost",
-        "wrong",
-    ]);
+    let head = "system, data, files, first answer, full rate, acknowledged, checked, lost, wrong";
+    let mut table = Table::new(head.split(", "));
     for row in &results.recovery {
         let Recovery { acknowledged, keys_checked, keys_lost, keys_wrong, .. } = row;
         let mut line = cells![title(&row.system)];
@@ -232,18 +207,8 @@ pub(crate) fn skipped(results: &Results) -> Table {
 
 /// Returns every row of a device study.
 pub(crate) fn device(study: &DeviceStudy) -> Table {
-    let mut table = Table::new([
-        "method",
-        "pattern",
-        "block",
-        "threads",
-        "bandwidth",
-        "IOPS",
-        "mean",
-        "p99",
-        "p99.999",
-        "durable",
-    ]);
+    let head = "method, pattern, block, threads, bandwidth, IOPS, mean, p99, p99.999, durable";
+    let mut table = Table::new(head.split(", "));
     let time = |ns: f64| Unit::Seconds.show(ns * 1e-9);
     for row in &study.rows {
         let block = if row.block == 0 { "–".into() } else { Unit::Bytes.show(row.block as f64) };
