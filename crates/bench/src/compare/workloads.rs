@@ -134,45 +134,6 @@ impl Single {
     }
 }
 
-/// A workload of durable writes with one command.
-struct Durable {
-    id: &'static str,
-    title: &'static str,
-    value_bytes: usize,
-    clients: u32,
-    pipeline: u32,
-    /// The command to send instead of SET.
-    command: Option<&'static str>,
-}
-
-impl Durable {
-    /// Returns a workload of small values from fifty clients.
-    const fn small(id: &'static str, title: &'static str, pipeline: u32) -> Durable {
-        Durable { id, title, value_bytes: SMALL, clients: 50, pipeline, command: None }
-    }
-
-    /// Returns a workload of 4 KiB values from two hundred clients.
-    const fn large(id: &'static str, title: &'static str, pipeline: u32) -> Durable {
-        Durable { id, title, value_bytes: 4096, clients: 200, pipeline, command: None }
-    }
-
-    const fn sends(self, command: &'static str) -> Durable {
-        Durable { command: Some(command), ..self }
-    }
-}
-
-const DURABLE: [Durable; 7] = [
-    Durable::small("durable-set-16", "SET, 32 bytes, pipeline 16", 16),
-    Durable::small("durable-set-1", "SET, 32 bytes, pipeline 1", 1),
-    Durable::small("durable-hset", "HSET, 32 bytes, pipeline 16", 16)
-        .sends("HSET h:__key__ field __data__"),
-    Durable::small("durable-zadd", "ZADD, pipeline 16", 16).sends("ZADD z:__key__ 1 m:__key__"),
-    Durable::small("durable-xadd", "XADD, 32 bytes, pipeline 16", 16)
-        .sends("XADD x:__key__ MAXLEN ~ 100 * field __data__"),
-    Durable::large("durable-4k-6", "SET, 4 KiB, 200 clients, pipeline 6", 6),
-    Durable::large("durable-4k-1", "SET, 4 KiB, 200 clients, pipeline 1", 1),
-];
-
 /// The load that the generator sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Load {
@@ -352,15 +313,29 @@ impl Catalogue<'_> {
         YCSB.iter().map(job).collect()
     }
 
+    /// Returns durable writes with one command: small values from fifty clients, and values of
+    /// 4 KiB from two hundred.
     fn durable(&self) -> Vec<Job> {
-        let job = |Durable { id, title, value_bytes, clients, pipeline, command }| {
+        let job = |id: &str, title: &str, value_bytes, pipeline, load| {
             let kind = WorkloadKind::Durable;
-            let usual = self.many(id.into(), title.into(), kind, value_bytes);
-            let load = command.map_or(Load::Mix, |line| Load::Commands(vec![line.into()]));
+            let usual = self.many(format!("durable-{id}"), title.into(), kind, value_bytes);
+            let clients = if value_bytes == SMALL { 50 } else { usual.clients };
             let writes_percent = 100;
             Job::strings(Workload { clients, threads: 2, pipeline, writes_percent, ..usual }, load)
         };
-        DURABLE.into_iter().map(job).collect()
+        let sends = |line: &str| Load::Commands(vec![line.into()]);
+        let hset = sends("HSET h:__key__ field __data__");
+        let zadd = sends("ZADD z:__key__ 1 m:__key__");
+        let xadd = sends("XADD x:__key__ MAXLEN ~ 100 * field __data__");
+        vec![
+            job("set-16", "SET, 32 bytes, pipeline 16", SMALL, 16, Load::Mix),
+            job("set-1", "SET, 32 bytes, pipeline 1", SMALL, 1, Load::Mix),
+            job("hset", "HSET, 32 bytes, pipeline 16", SMALL, 16, hset),
+            job("zadd", "ZADD, pipeline 16", SMALL, 16, zadd),
+            job("xadd", "XADD, 32 bytes, pipeline 16", SMALL, 16, xadd),
+            job("4k-6", "SET, 4 KiB, 200 clients, pipeline 6", 4096, 6, Load::Mix),
+            job("4k-1", "SET, 4 KiB, 200 clients, pipeline 1", 4096, 1, Load::Mix),
+        ]
     }
 
     /// Returns SET and GET jobs of fifty clients, as redis-benchmark sends them.

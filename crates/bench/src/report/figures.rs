@@ -197,11 +197,8 @@ fn by_size(
 ) -> Chart {
     let sizes = results.recovered_sizes();
     let places: Vec<_> = sizes.iter().map(|size| (*size as f64, amount(*size))).collect();
-    let series = by_system(results, &places, |system, n| {
-        let rows = results.recovery.iter();
-        let rows = rows.filter(|row| row.system == system && row.target_bytes == sizes[n]);
-        Summary::of(&rows.filter_map(&figure).collect::<Vec<_>>())
-    });
+    let series =
+        by_system(results, &places, |system, n| results.restarts(system, sizes[n], &figure));
     Chart {
         id: id.into(),
         title: format!("{title} by size of the data"),

@@ -5,7 +5,7 @@
 //! affects both runs, whereas the ratio of two medians from different minutes would contain it.
 //! Rounds in which only one of the two systems ran are left out.
 
-use super::{Results, Run, Workload};
+use super::{Recovery, Results, Run, Workload};
 use crate::stats::Summary;
 use crate::units::amount;
 
@@ -104,20 +104,24 @@ impl Results {
         self.runs_of(workload, system).any(|run| run.saturated)
     }
 
-    /// Returns the seconds from exec to the first answered GET, over all restarts of a system with
-    /// a data set of this size.
-    pub fn first_get(&self, system: &str, target_bytes: u64) -> Option<Summary> {
+    /// Returns a figure over all restarts of a system with a data set of this size.
+    pub fn restarts(
+        &self,
+        system: &str,
+        target_bytes: u64,
+        figure: impl Fn(&Recovery) -> Option<f64>,
+    ) -> Option<Summary> {
         let of = self.recovery.iter();
         let of = of.filter(|row| row.system == system && row.target_bytes == target_bytes);
-        let seconds: Vec<f64> = of.filter_map(|row| row.first_get_seconds).collect();
-        Summary::of(&seconds)
+        Summary::of(&of.filter_map(figure).collect::<Vec<_>>())
     }
 
     /// Returns the time that `over` takes to its first answer, divided by that of `under`, with a
     /// data set of this size. Restarts are not paired: the range is that of all quotients.
     pub fn restart_ratio(&self, over: &str, under: &str, target_bytes: u64) -> Option<Summary> {
-        let slow = self.first_get(over, target_bytes)?;
-        let fast = self.first_get(under, target_bytes).filter(|fast| fast.lowest > 0.0)?;
+        let first_get = |system| self.restarts(system, target_bytes, |row| row.first_get_seconds);
+        let slow = first_get(over)?;
+        let fast = first_get(under).filter(|fast| fast.lowest > 0.0)?;
         Some(Summary {
             median: slow.median / fast.median,
             lowest: slow.lowest / fast.highest,

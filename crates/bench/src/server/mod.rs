@@ -327,7 +327,7 @@ impl Server {
     /// Returns the CPU time that the server has used, user and system, including threads that have
     /// ended. The kernel counts it in ticks of a hundredth of a second.
     pub(crate) fn cpu(&self) -> Duration {
-        ticks(&self.proc("stat"), 11..13)
+        cpu_of(&self.proc("stat"))
     }
 
     /// Returns the bytes that the server's data and journal occupy on their media.
@@ -419,15 +419,14 @@ pub(crate) fn remove_orphans(place: &Path) {
     }
 }
 
-/// Returns the sum of fields of `/proc/PID/stat` that are in ticks. The first field after the name
-/// has number 0.
-fn ticks(stat: &str, fields: std::ops::Range<usize>) -> Duration {
+/// Returns the user and system time in a text of `/proc/PID/stat`, which counts in ticks.
+fn cpu_of(stat: &str) -> Duration {
+    // The name, in brackets, may contain anything.
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let all: Vec<&str> = after_name.split_whitespace().collect();
-    let sum: u64 =
-        all.get(fields).unwrap_or_default().iter().filter_map(|f| f.parse::<u64>().ok()).sum();
+    let times = after_name.split_whitespace().skip(11).take(2);
+    let ticks: u64 = times.filter_map(|field| field.parse::<u64>().ok()).sum();
     let second = rustix::param::clock_ticks_per_second().max(1);
-    Duration::from_secs_f64(sum as f64 / second as f64)
+    Duration::from_secs_f64(ticks as f64 / second as f64)
 }
 
 /// Returns the bytes that the files below a directory occupy, without holes.
