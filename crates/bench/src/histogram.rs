@@ -48,11 +48,6 @@ impl Histogram {
         self.0.len()
     }
 
-    /// Returns the mean in microseconds; 0 if empty.
-    pub fn mean(&self) -> f64 {
-        self.0.mean() / 1e3
-    }
-
     /// Returns the maximum in microseconds; 0 if empty.
     pub fn highest(&self) -> f64 {
         self.0.max() as f64 / 1e3
@@ -68,7 +63,7 @@ impl Histogram {
     /// Returns the figures that a report shows.
     pub fn summary(&self) -> Latency {
         Latency {
-            mean: self.mean(),
+            mean: self.0.mean() / 1e3,
             p50: self.percentile(50.0),
             p90: self.percentile(90.0),
             p99: self.percentile(99.0),

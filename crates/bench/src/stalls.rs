@@ -16,9 +16,10 @@ mod scenarios;
 
 use crate::Verdict;
 use crate::compare::options::{Programs, Variants};
-use crate::compare::systems::{Candidate, Catalogue, Ground};
+use crate::compare::systems::{Candidate, Catalogue, Ground, versions};
 use crate::machine;
-use crate::results::Family;
+use crate::report::tables;
+use crate::results::{Family, Machine};
 use crate::server::{Failure, Server, remove_orphans};
 use crate::stats::Summary;
 use crate::table::{Table, cells};
@@ -174,17 +175,8 @@ impl Options {
 
     /// Prints the machine, the programs' versions and the load of the probes.
     fn print_head(&self, subjects: &[Subject]) {
-        let here = machine::here();
-        println!("Command line: {}", here.command_line.join(" "));
-        println!("CPU: {}, {} cores; {}", here.cpu, here.cores, here.kernel);
-        let programs = subjects.iter().map(|subject| &subject.candidate.program);
-        let mut programs: Vec<_> = programs.collect();
-        programs.dedup();
-        for program in programs {
-            println!("{}: {}", program.display(), machine::version("", program).text);
-        }
-        let commit = here.commit.as_deref().unwrap_or("unknown");
-        println!("commit {commit}; load average before: {:.2}", here.load_before);
+        let versions = versions(subjects.iter().map(|subject| &subject.candidate));
+        println!("{}", tables::machine(&Machine { versions, ..machine::here() }).markdown());
         let Options { members, connections, rate, .. } = self;
         let probes = format!("{connections} probes of each kind, {rate} requests a second each");
         println!("{members} members, {probes}");
@@ -285,9 +277,6 @@ fn disturb(
                 Act::Ask(make) => long.ask(&make(options.members, number))?,
                 Act::Kill(make) => long.kill(&make(options.members, number))?,
             };
-            if let Some(error) = long.take_error() {
-                return Err(io::Error::other(error));
-            }
             times.push(time.as_secs_f64() * 1e3);
         }
         Ok(())

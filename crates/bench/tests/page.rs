@@ -15,13 +15,12 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// The widths of a desktop and of a telephone, in CSS pixels.
 const WIDTHS: [u32; 2] = [1280, 400];
 
-/// How long the browser may take, even on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(240);
+/// The seconds that the browser may take, even on a slow machine.
+const PATIENCE: &str = "240";
 
 /// Examines each frame and lists the faults.
 const PROBE: &str = r#"
@@ -126,28 +125,18 @@ fn look_at(browser: &str, pages: &[(String, u32, &str)]) -> Seen {
 
 /// Returns the document after loading, and what the browser wrote to its console.
 fn dump(browser: &str, file: &Path, folder: &Path) -> (String, Vec<String>) {
-    let (dom, log) = (folder.join("dom"), folder.join("log"));
-    let mut child = Command::new(browser)
-        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
-        .args(["--hide-scrollbars", "--window-size=1400,1000", "--enable-logging=stderr"])
+    let output = Command::new("timeout")
+        .args([PATIENCE, browser, "--headless=new", "--no-sandbox", "--disable-gpu"])
+        .args(["--disable-dev-shm-usage", "--hide-scrollbars", "--window-size=1400,1000"])
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
-        .args(["--dump-dom", &format!("file://{}", file.display())])
+        .args(["--enable-logging=stderr", "--dump-dom", &format!("file://{}", file.display())])
         .stdin(Stdio::null())
-        .stdout(fs::File::create(&dom).expect("a file"))
-        .stderr(fs::File::create(&log).expect("a file"))
-        .spawn()
-        .expect("the browser starts");
-    let start = Instant::now();
-    while child.try_wait().expect("a child").is_none() {
-        if start.elapsed() > PATIENCE {
-            child.kill().expect("it ends");
-            panic!("the browser does not end: {}", fs::read_to_string(&log).unwrap_or_default());
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let log = String::from_utf8_lossy(&fs::read(&log).expect("read")).into_owned();
+        .output()
+        .expect("the browser runs");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert_ne!(output.status.code(), Some(124), "the browser does not end: {log}");
     let console = log.lines().filter(|line| line.contains(":CONSOLE")).map(str::to_owned).collect();
-    (fs::read_to_string(&dom).expect("read"), console)
+    (String::from_utf8_lossy(&output.stdout).into_owned(), console)
 }
 
 fn page_of(results: &Results) -> String {

@@ -7,18 +7,9 @@ use crate::results::{Run, WorkloadKind};
 use crate::server::launch::stay_on;
 use crate::server::{Failure, Server, command};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 /// The prefix of the keys of strings.
 const PREFIX: &str = "memtier-";
-
-/// The resources that a server used in a run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Used {
-    pub(super) cpu: Duration,
-    /// Bytes written to disk; `None` if the system is not on a disk.
-    pub(super) written: Option<u64>,
-}
 
 /// Fills a new server with the data of a job. Returns the bytes of memory that the data takes.
 pub(super) fn fill(server: &Server, job: &Job) -> Result<Option<u64>, Failure> {
@@ -58,8 +49,8 @@ pub(super) fn drive(
     }
 }
 
-/// Returns the run as a row of the results. The caller sets the round and the sizes in bytes.
-pub(super) fn run_of(outcome: &Outcome, job: &Job, system: &str, used: Used) -> Run {
+/// Returns the run as a row of the results. The caller sets the round and the server's resources.
+pub(super) fn run_of(outcome: &Outcome, job: &Job, system: &str) -> Run {
     let cores = job.workload.generator_cores.len().max(1) as f64;
     let generator = &outcome.generator;
     let busy = generator.cpu_seconds / (outcome.seconds * cores).max(f64::MIN_POSITIVE);
@@ -79,10 +70,8 @@ pub(super) fn run_of(outcome: &Outcome, job: &Job, system: &str, used: Used) -> 
         latency: outcome.totals.latency,
         writes: of(Kind::Write),
         reads: of(Kind::Read),
-        server_cpu_seconds: used.cpu.as_secs_f64(),
         generator_busy: busy,
         saturated: !shared && (generator.saturated || busy > load::SATURATED),
-        written_bytes: used.written,
         ..Run::default()
     }
 }
@@ -132,13 +121,12 @@ mod tests {
         let cores = super::super::workloads::Cores::divide(&[0, 1]);
         let jobs = super::super::workloads::all(&cores, Some(10));
         let mut outcome = Outcome { seconds: 1.0, ..Outcome::default() };
-        let used = Used { cpu: Duration::ZERO, written: None };
         for (cpu_seconds, shared, expected) in
             [(0.95, false, true), (0.95, true, false), (0.5, false, false)]
         {
             outcome.generator.cpu_seconds = cpu_seconds;
             let job = jobs.iter().find(|job| (job.workload.clients == 1) == shared).expect("a job");
-            assert_eq!(run_of(&outcome, job, "x", used).saturated, expected, "{cpu_seconds}");
+            assert_eq!(run_of(&outcome, job, "x").saturated, expected, "{cpu_seconds}");
         }
     }
 }

@@ -9,15 +9,15 @@ use super::options::Options;
 use super::plan::Shape;
 use super::recovery::Of;
 use super::space;
-use super::systems::{Candidate, Catalogue, Ground};
+use super::systems::{Candidate, Catalogue, Ground, versions};
 use super::workloads::{self, Cores, Job};
 use crate::machine;
-use crate::results::{FORMAT, Family, Results, Skipped, Version};
+use crate::results::{FORMAT, Family, Results, Skipped};
 use crate::server::{Failure, Launch, Server, remove_orphans};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use thiserror::Error;
 
@@ -99,11 +99,6 @@ impl Ready {
             recovery_of: options.recovery_of,
             recovery_value: options.recovery_value as usize,
         })
-    }
-
-    /// Returns how to start a candidate.
-    pub(super) fn launch(&self, candidate: &Candidate) -> Launch {
-        candidate.launch(&self.cores.server)
     }
 }
 
@@ -204,18 +199,4 @@ fn ask(candidate: &mut Candidate, launch: Launch, cancel: &AtomicBool) -> Result
         candidate.system.domain = server.info("persistence")?.remove("domain");
     }
     Ok(())
-}
-
-fn versions(candidates: &[Candidate]) -> Vec<Version> {
-    let mut programs: Vec<(String, PathBuf)> = Vec::new();
-    for candidate in candidates {
-        let name = match candidate.system.family {
-            Family::Peer => candidate.system.id.split('-').next().unwrap_or_default().to_owned(),
-            _ => candidate.system.command[0].clone(),
-        };
-        if !programs.iter().any(|(known, _)| *known == name) {
-            programs.push((name, candidate.program.clone()));
-        }
-    }
-    programs.iter().map(|(name, program)| machine::version(name, program)).collect()
 }

@@ -4,7 +4,7 @@
 //! system fails, the failure is recorded and the others continue; a full disk or Ctrl-C ends the
 //! session.
 
-use super::driver::{Used, drive, fill, run_of};
+use super::driver::{drive, fill, run_of};
 use super::plan::order;
 use super::prepare::Ready;
 use super::progress::Progress;
@@ -154,7 +154,8 @@ impl<'a> Session<'a> {
         let Filled { server, data_bytes } = match filled {
             Some(filled) => filled,
             None => {
-                let server = Server::start(self.ready.launch(candidate), self.cancel)?;
+                let server =
+                    Server::start(candidate.launch(&self.ready.cores.server), self.cancel)?;
                 let data_bytes = fill(&server, job)?;
                 filled.insert(Filled { server, data_bytes })
             }
@@ -166,10 +167,8 @@ impl<'a> Session<'a> {
             server.wait_until_applied(self.cancel)?;
         }
         let on_disk = matches!(candidate.system.place.as_str(), "disk" | "second");
-        let used = Used {
-            cpu: server.cpu().saturating_sub(cpu),
-            written: on_disk.then(|| server.written().saturating_sub(written)),
-        };
+        let cpu = server.cpu().saturating_sub(cpu);
+        let written = server.written().saturating_sub(written);
         // The failure of the server says more than the broken connections.
         server.still_runs()?;
         let measured = measured?;
@@ -186,10 +185,12 @@ impl<'a> Session<'a> {
         }
         Ok(Run {
             round,
+            server_cpu_seconds: cpu.as_secs_f64(),
+            written_bytes: on_disk.then_some(written),
             data_bytes: *data_bytes,
             used_bytes: Some(server.used_memory()?),
             stored_bytes: Some(server.stored()),
-            ..run_of(&measured, job, &candidate.system.id, used)
+            ..run_of(&measured, job, &candidate.system.id)
         })
     }
 
@@ -262,7 +263,12 @@ impl<'a> Session<'a> {
             of: self.ready.recovery_of,
             value_bytes: self.ready.recovery_value,
         };
-        recovery::measure(&candidate.system, self.ready.launch(candidate), &task, self.cancel)
+        recovery::measure(
+            &candidate.system,
+            candidate.launch(&self.ready.cores.server),
+            &task,
+            self.cancel,
+        )
     }
 
     /// Records a failure, or ends the session if nothing more can be measured.

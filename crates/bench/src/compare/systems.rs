@@ -7,7 +7,8 @@
 
 use super::names::choose;
 use super::options::{Programs, Variants};
-use crate::results::{Durability, Family, Skipped, System};
+use crate::machine;
+use crate::results::{Durability, Family, Skipped, System, Version};
 use crate::server::Launch;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,6 @@ const POLICIES: [(&str, &str, Durability); 3] = [
 pub(crate) struct Ground {
     /// `disk`, `memory`, `second` or `dax`.
     pub(crate) id: &'static str,
-    /// Its path.
     pub(crate) path: PathBuf,
 }
 
@@ -42,7 +42,6 @@ pub(crate) struct Ground {
 pub(crate) struct Candidate {
     /// The system as the results describe it.
     pub(crate) system: System,
-    /// The program.
     pub(crate) program: PathBuf,
     /// The directory in which the server gets a directory of its own.
     pub(crate) place: PathBuf,
@@ -281,6 +280,21 @@ fn words(words: &[&str]) -> Vec<String> {
 fn perdura(own: &[&str]) -> Vec<String> {
     let common = ["--threads", "1", "--maxmemory", "0", "--auto-aof-rewrite-percentage", "0"];
     words(&[&common, own].concat())
+}
+
+/// Returns the versions of the programs of systems.
+pub(crate) fn versions<'a>(candidates: impl IntoIterator<Item = &'a Candidate>) -> Vec<Version> {
+    let mut programs: Vec<(String, PathBuf)> = Vec::new();
+    for candidate in candidates {
+        let name = match candidate.system.family {
+            Family::Peer => candidate.system.id.split('-').next().unwrap_or_default().to_owned(),
+            _ => candidate.system.command[0].clone(),
+        };
+        if !programs.iter().any(|(known, _)| *known == name) {
+            programs.push((name, candidate.program.clone()));
+        }
+    }
+    programs.iter().map(|(name, program)| machine::version(name, program)).collect()
 }
 
 /// Returns the first file of that name in the directories of the PATH.

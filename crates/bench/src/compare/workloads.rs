@@ -162,7 +162,6 @@ pub(super) enum Data {
 pub(super) struct Job {
     /// The workload as the results describe it.
     pub(super) workload: Workload,
-    /// The load to send.
     pub(super) load: Load,
     pub(super) data: Data,
 }
@@ -217,9 +216,7 @@ pub(super) fn groups(jobs: &[Job]) -> Vec<Vec<Job>> {
 /// The cores of this machine, divided between the server and the generator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cores {
-    /// The server's.
     pub(super) server: Vec<usize>,
-    /// The generator's.
     pub(super) generator: Vec<usize>,
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Medium {
     /// The domain of persistent memory; `None` on other media.
     persistent: Option<Domain>,
     /// Whether the file system is in memory.
-    in_memory: bool,
+    pub(crate) in_memory: bool,
 }
 
 impl Medium {
@@ -46,11 +46,6 @@ impl Medium {
             (None, true) => Domain::Process,
             (None, false) => Domain::Msync,
         }
-    }
-
-    /// Returns true if files here exist in memory only.
-    pub(crate) fn is_in_memory(&self) -> bool {
-        self.in_memory
     }
 
     /// Returns true if a method measures DRAM instead of persistent memory.

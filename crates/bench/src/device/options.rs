@@ -90,16 +90,3 @@ pub(crate) struct Cell {
     pub(crate) access: Access,
     pub(crate) block: u64,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_mappings_are_read_once() {
-        let options = Options { threads: vec![1], ..Options::new("/tmp".into()) };
-        let cells = |method| options.cells_of(method).len();
-        assert_eq!(cells(Method::Memcpy), 8 * 4);
-        assert_eq!(cells(Method::Clwb), 6 * 4);
-    }
-}

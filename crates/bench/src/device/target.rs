@@ -92,7 +92,7 @@ pub(crate) fn map(medium: &Medium, method: Method, size: u64) -> Result<Region, 
 
 /// Returns a filled file without a name.
 fn create(medium: &Medium, method: Method, size: u64) -> Result<File, Refusal> {
-    if method == Method::Direct && medium.is_in_memory() {
+    if method == Method::Direct && medium.in_memory {
         let reason = "the file system is in memory: there is no cache to go past";
         return Err(Refusal::NotHere(reason.into()));
     }

@@ -3,10 +3,10 @@
 
 use super::chart::label;
 use super::findings::{Finding, Verdict};
-use super::ranges::{Row, with_range, written};
+use super::ranges::{with_range, written};
 use crate::results::summary::Metric;
 use crate::results::{
-    DeviceRow, DeviceStudy, Pattern, Recovery, Results, System, Workload, WorkloadKind,
+    DeviceRow, DeviceStudy, Machine, Pattern, Recovery, Results, System, Workload, WorkloadKind,
 };
 use crate::table::{Table, cells};
 use crate::units::{Unit, digits};
@@ -20,13 +20,6 @@ pub(crate) fn key_ratios(results: &Results) -> Table {
     for row in results.key_ratios() {
         table.add(vec![row.what, row.found.map_or("not measured".into(), |found| written(&found))]);
     }
-    table
-}
-
-/// Returns the ratios of a picture as figures.
-pub(crate) fn ratios(rows: &[Row]) -> Table {
-    let mut table = Table::new(["ratio", "here"]);
-    rows.iter().for_each(|row| table.add(vec![row.name.clone(), written(&row.ratio)]));
     table
 }
 
@@ -53,8 +46,7 @@ pub(crate) fn outcome<'a>(
 }
 
 /// Returns a description of the machine and the programs.
-pub(crate) fn machine(results: &Results) -> Table {
-    let m = &results.machine;
+pub(crate) fn machine(m: &Machine) -> Table {
     let kind = if m.virtual_machine { "virtual machine" } else { "machine" };
     let mut table = Table::new(["", ""]);
     table.add(cells!["processor", format!("{}, {} cores ({kind})", m.cpu, m.cores)]);
@@ -62,7 +54,9 @@ pub(crate) fn machine(results: &Results) -> Table {
     table.add(cells!["system", format!("{}, {}", m.distribution, m.kernel)]);
     table.add(cells!["load before", digits(m.load_before)]);
     table.add(cells!["began", m.began]);
-    table.add(cells!["took", Unit::Seconds.show(m.seconds)]);
+    if m.seconds > 0.0 {
+        table.add(cells!["took", Unit::Seconds.show(m.seconds)]);
+    }
     table.add(cells!["commit", m.commit.as_deref().unwrap_or("unknown")]);
     table.add(cells!["command line", format!("`{}`", m.command_line.join(" "))]);
     for place in &m.places {

@@ -52,28 +52,13 @@ const TIME_TO_END: Duration = Duration::from_secs(2);
 pub(crate) enum Failure {
     /// The server ended.
     #[error("it ended: {status}; the last lines of its log:\n{log}")]
-    Ended {
-        /// Its exit status.
-        status: ExitStatus,
-        /// The last lines of its log.
-        log: String,
-    },
+    Ended { status: ExitStatus, log: String },
     /// The server does not answer.
     #[error("no answer within {seconds} seconds; the last lines of its log:\n{log}")]
-    Silent {
-        /// How long it has had.
-        seconds: u64,
-        /// The last lines of its log.
-        log: String,
-    },
+    Silent { seconds: u64, log: String },
     /// The server could not be started.
     #[error("{what}: {cause}")]
-    Start {
-        /// The step that failed.
-        what: String,
-        /// The reason.
-        cause: io::Error,
-    },
+    Start { what: String, cause: io::Error },
     /// The load generator failed.
     #[error("the load generator: {0}")]
     Generator(String),
@@ -113,7 +98,6 @@ pub(crate) fn command(line: &str) -> Cmd {
 /// A server to start.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
-    /// The program.
     pub(crate) program: PathBuf,
     /// Its arguments, in which `PORT`, `DIR` and `JOURNAL` are replaced.
     pub(crate) arguments: Vec<String>,
