@@ -115,9 +115,10 @@ mod tests {
         let port = listener.local_addr().expect("an address").port();
         let mut long = Long::connect(port, Duration::from_secs(10)).expect("a connection");
         let (mut server, _) = listener.accept().expect("a client");
-        server.write_all(b"+OK\r\n+QUEUED\r\n*1\r\n$2\r\nab\r\n-ERR no\r\n").expect("replies");
+        server.write_all(b"+OK\r\n+QUEUED\r\n*1\r\n$2\r\nab\r\n").expect("replies");
         let commands = ["MULTI", "GET", "EXEC"].map(redis::cmd);
         long.ask(&commands).expect("three replies");
+        server.write_all(b"-ERR no\r\n").expect("a reply");
         let error = long.ask(&[redis::cmd("NO")]).expect_err("an error reply");
         assert_eq!((error.kind(), error.to_string().as_str()), (io::ErrorKind::Other, "ERR no"));
     }
