@@ -45,8 +45,8 @@ fn of_server(candidate: &Candidate, place: &Path, data: u64) -> u64 {
     bytes
 }
 
-/// Returns the bytes that are needed at once in a directory, and what for: the largest server, since
-/// only one of them writes at a time, and all servers that are kept from round to round.
+/// Returns the bytes that are needed at once in a directory, and what for: by the largest server,
+/// since only one of them writes at a time, and by all servers that are kept from round to round.
 fn needed(plan: &Plan, jobs: &[Job], candidates: &[Candidate], place: &Path) -> (u64, String) {
     let groups = groups(jobs);
     let mut kept: u64 = 0;
