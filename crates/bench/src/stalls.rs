@@ -91,6 +91,8 @@ struct Row {
     scenario: &'static Scenario,
     found: Vec<Found>,
     times: Vec<f64>,
+    /// Whether the long command was not answered, or with an error.
+    failed: bool,
     /// What went wrong; empty if nothing did.
     remark: String,
 }
@@ -109,7 +111,7 @@ pub(crate) fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
         }
     };
     match options.measure(&subjects, &scenarios, cancel) {
-        Ok(rows) if rows.iter().all(|row| row.remark.is_empty()) => Verdict::Done,
+        Ok(rows) if !rows.iter().any(|row| row.failed) => Verdict::Done,
         Ok(_) => Verdict::Partly,
         Err(failure) => {
             eprintln!("perdura-bench: {failure}");
@@ -210,26 +212,32 @@ fn one(
     let groups = groups(options, &server, scenario)?;
     thread::sleep(REST);
     let stop = AtomicBool::new(false);
-    let (found, times, mut remark) = thread::scope(|scope| {
+    let (found, times, end) = thread::scope(|scope| {
         let stop = &stop;
         let probing = groups.each_ref().map(|group| scope.spawn(move || group.probe(stop)));
         thread::sleep(CONNECT);
-        let (times, remark) = disturb(options, &server, scenario, cancel);
+        let (times, end) = disturb(options, &server, scenario, cancel);
         stop.store(true, Ordering::Relaxed);
         let panicked = |_| Failure::Generator("a probe panicked".into());
         let found = probing.into_iter().map(|probe| probe.join().map_err(panicked)?);
-        Ok::<_, Failure>((found.collect::<Result<Vec<_>, _>>()?, times, remark))
+        Ok::<_, Failure>((found.collect::<Result<Vec<_>, _>>()?, times, end))
     })?;
+    let failed = end.is_err();
+    let mut remarks = Vec::new();
+    remarks.extend(end.err().map(|error| match long::is_timeout(&error) {
+        true => format!("**stalled**: no reply within {} s ({error})", options.patience),
+        false => format!("**failed**: {error}"),
+    }));
     for (name, found) in PROBES.iter().zip(&found) {
         if found.unanswered > 0 {
-            remark += &format!("; {} {name} unanswered", found.unanswered);
+            remarks.push(format!("{} {name} unanswered", found.unanswered));
         }
         if found.errors > 0 {
-            remark += &format!("; {} {name} refused", found.errors);
+            remarks.push(format!("{} {name} refused", found.errors));
         }
     }
-    let remark = remark.trim_start_matches("; ").to_owned();
-    Ok(Row { system: subject.name.clone(), scenario, found, times, remark })
+    let (system, remark) = (subject.name.clone(), remarks.join("; "));
+    Ok(Row { system, scenario, found, times, failed, remark })
 }
 
 fn groups(options: &Options, server: &Server, scenario: &Scenario) -> Result<[Group; 4], Failure> {
@@ -255,16 +263,17 @@ fn groups(options: &Options, server: &Server, scenario: &Scenario) -> Result<[Gr
     ])
 }
 
-/// Repeats the long command. Returns the time of each repetition in milliseconds, and a remark.
+/// Repeats the long command. Returns the time of each repetition in milliseconds, and the error
+/// that ended them.
 fn disturb(
     options: &Options,
     server: &Server,
     scenario: &Scenario,
     cancel: &AtomicBool,
-) -> (Vec<f64>, String) {
+) -> (Vec<f64>, io::Result<()>) {
     let end = Instant::now() + Duration::from_secs_f64(options.seconds);
     let patience = Duration::from_secs_f64(options.patience);
-    let (mut times, mut remark) = (Vec::new(), String::new());
+    let mut times = Vec::new();
     let mut repeat = || {
         let mut long = Long::connect(server.port(), patience)?;
         for number in 0..scenario.times {
@@ -279,17 +288,11 @@ fn disturb(
             };
             times.push(time.as_secs_f64() * 1e3);
         }
+        thread::sleep(end.saturating_duration_since(Instant::now()));
         Ok(())
     };
-    let result: io::Result<()> = repeat();
-    match result {
-        Ok(()) => thread::sleep(end.saturating_duration_since(Instant::now())),
-        Err(error) if long::is_timeout(&error) => {
-            remark = format!("; **stalled**: no reply within {} s ({error})", options.patience);
-        }
-        Err(error) => remark = format!("; **failed**: {error}"),
-    }
-    (times, remark)
+    let result = repeat();
+    (times, result)
 }
 
 fn compute(end: Instant) -> Duration {
