@@ -78,13 +78,6 @@ pub(crate) struct Options {
     rate: u32,
 }
 
-/// A system with the number of threads that it is run with.
-struct Subject {
-    name: String,
-    candidate: Candidate,
-    threads: Option<u32>,
-}
-
 /// The figures of one scenario on one system.
 struct Row {
     system: String,
@@ -122,7 +115,7 @@ pub(crate) fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
 
 impl Options {
     /// Returns each system; those of Perdura once for each number of threads.
-    fn subjects(&self) -> Result<Vec<Subject>, String> {
+    fn subjects(&self) -> Result<Vec<Candidate>, String> {
         let grounds = [
             Ground { id: "disk", path: self.out.clone() },
             Ground { id: "memory", path: "/dev/shm".into() },
@@ -132,24 +125,24 @@ impl Options {
         catalogue.choose(&self.systems.iter().cloned().chain(peers).collect::<Vec<_>>())?;
         let mut subjects = Vec::new();
         for candidate in catalogue.candidates {
-            let is_ours = !matches!(candidate.system.family, Family::Redis | Family::Peer);
-            let threads =
-                if is_ours { self.threads.iter().copied().map(Some).collect() } else { vec![None] };
-            subjects.extend(threads.into_iter().map(|threads| {
-                let title = &candidate.system.title;
-                let name = match threads {
-                    Some(threads) => format!("{title}, --threads {threads}"),
-                    None => title.clone(),
-                };
-                Subject { name, candidate: candidate.clone(), threads }
-            }));
+            if matches!(candidate.system.family, Family::Redis | Family::Peer) {
+                subjects.push(candidate);
+                continue;
+            }
+            for threads in &self.threads {
+                let option = ["--threads".to_owned(), threads.to_string()];
+                let mut subject = candidate.clone();
+                subject.system.title += &format!(", {}", option.join(" "));
+                subject.system.command.extend(option);
+                subjects.push(subject);
+            }
         }
         Ok(subjects)
     }
 
     fn measure(
         &self,
-        subjects: &[Subject],
+        subjects: &[Candidate],
         scenarios: &[&'static Scenario],
         cancel: &AtomicBool,
     ) -> Result<Vec<Row>, Failure> {
@@ -176,8 +169,8 @@ impl Options {
     }
 
     /// Prints the machine, the programs' versions and the load of the probes.
-    fn print_head(&self, subjects: &[Subject]) {
-        let versions = versions(subjects.iter().map(|subject| &subject.candidate));
+    fn print_head(&self, subjects: &[Candidate]) {
+        let versions = versions(subjects);
         println!("{}", tables::machine(&Machine { versions, ..machine::here() }).markdown());
         let Options { members, connections, rate, .. } = self;
         let probes = format!("{connections} probes of each kind, {rate} requests a second each");
@@ -191,18 +184,14 @@ const HEAD: &str = "system scenario probe count unanswered errors p50_us p99_us 
 /// Runs a scenario on a server of its own.
 fn one(
     options: &Options,
-    subject: &Subject,
+    subject: &Candidate,
     scenario: &'static Scenario,
     cancel: &AtomicBool,
 ) -> Result<Row, Failure> {
     if cancel.load(Ordering::Relaxed) {
         return Err(Failure::Cancelled);
     }
-    let mut launch = subject.candidate.launch(&[]);
-    if let Some(threads) = subject.threads {
-        launch.arguments.extend(["--threads".into(), threads.to_string()]);
-    }
-    let server = Server::start(launch, cancel)?;
+    let server = Server::start(subject.launch(&[]), cancel)?;
     for (count, make) in scenario.data {
         server.send(count(options.members), |number| make(options.members, number))?;
     }
@@ -236,8 +225,8 @@ fn one(
             remarks.push(format!("{} {name} refused", found.errors));
         }
     }
-    let (system, remark) = (subject.name.clone(), remarks.join("; "));
-    Ok(Row { system, scenario, found, times, failed, remark })
+    let system = subject.system.title.clone();
+    Ok(Row { system, scenario, found, times, failed, remark: remarks.join("; ") })
 }
 
 fn groups(options: &Options, server: &Server, scenario: &Scenario) -> Result<[Group; 4], Failure> {
@@ -332,15 +321,16 @@ impl Row {
 }
 
 /// Prints a table for each probe, of what was measured, and then the remarks.
-fn print(subjects: &[Subject], scenarios: &[&Scenario], rows: &[Row]) {
+fn print(subjects: &[Candidate], scenarios: &[&Scenario], rows: &[Row]) {
     for (at, probe) in PROBES.iter().enumerate() {
         println!("\n## {probe}: p99.9 / maximum, in ms\n");
-        let systems = subjects.iter().map(|subject| subject.name.as_str());
+        let systems = subjects.iter().map(|subject| subject.system.title.as_str());
         let mut table = Table::new([""].into_iter().chain(systems));
         for scenario in scenarios {
-            let of = |subject: &Subject| {
-                let is_it =
-                    |row: &&Row| row.system == subject.name && row.scenario.name == scenario.name;
+            let of = |subject: &Candidate| {
+                let is_it = |row: &&Row| {
+                    row.system == subject.system.title && row.scenario.name == scenario.name
+                };
                 let Some(row) = rows.iter().find(is_it) else { return String::new() };
                 let latency = &row.found[at].latency;
                 format!("{} / {}", millis(latency.percentile(99.9)), millis(latency.highest()))

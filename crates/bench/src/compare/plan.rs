@@ -94,9 +94,14 @@ impl Shape {
             "perdura-volatile",
             "redis",
         ];
-        let (size, recovery) = ("quick".into(), vec![32 * MIB]);
+        let plan = Plan {
+            size: "quick".into(),
+            seconds: 1.0,
+            recovery: vec![32 * MIB],
+            ..Shape::usual().plan
+        };
         Shape {
-            plan: Plan { size, recovery, seconds: 1.0, ..Shape::usual().plan },
+            plan,
             systems: systems.map(str::to_owned).to_vec(),
             // Writes only: reads do not depend on how a system persists.
             workloads: ["throughput-100", "latency-100"].map(str::to_owned).to_vec(),
@@ -109,13 +114,19 @@ impl Shape {
     fn full() -> Shape {
         let workloads =
             ["throughput", "latency", "durable", "small", "ycsb", "types", "strings", "type"];
-        let (size, recovery) = ("full".into(), vec![100 * MIB, 1024 * MIB, 4096 * MIB]);
+        let plan = Plan {
+            size: "full".into(),
+            rounds: 7,
+            seconds: 5.0,
+            recovery: vec![100 * MIB, 1024 * MIB, 4096 * MIB],
+            ..Shape::usual().plan
+        };
         Shape {
-            plan: Plan { size, recovery, rounds: 7, seconds: 5.0, ..Shape::usual().plan },
-            systems: Vec::new(),
+            plan,
             workloads: workloads.map(str::to_owned).to_vec(),
             recovery_rounds: 3,
             device: Some(1.0),
+            ..Shape::usual()
         }
     }
 }

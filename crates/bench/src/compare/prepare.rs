@@ -175,7 +175,8 @@ fn probe(
             Ok(()) => ready.push(candidate),
             Err(Failure::Cancelled) => return Err(Refusal::Cancelled),
             Err(failure) if ours => {
-                let (program, place) = (candidate.program.display(), candidate.place.display());
+                let program = candidate.program.display();
+                let place = candidate.place.display();
                 let text = format!("{program} does not start in {place}: {failure}");
                 return Err(Refusal::Arguments(text));
             }

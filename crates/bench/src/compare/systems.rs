@@ -284,17 +284,17 @@ fn perdura(own: &[&str]) -> Vec<String> {
 
 /// Returns the versions of the programs of systems.
 pub(crate) fn versions<'a>(candidates: impl IntoIterator<Item = &'a Candidate>) -> Vec<Version> {
-    let mut programs: Vec<(String, PathBuf)> = Vec::new();
-    for candidate in candidates {
-        let name = match candidate.system.family {
-            Family::Peer => candidate.system.id.split('-').next().unwrap_or_default().to_owned(),
-            _ => candidate.system.command[0].clone(),
+    let mut versions: Vec<Version> = Vec::new();
+    for Candidate { system, program, .. } in candidates {
+        let name = match system.family {
+            Family::Peer => system.id.split('-').next().unwrap_or_default(),
+            _ => &system.command[0],
         };
-        if !programs.iter().any(|(known, _)| *known == name) {
-            programs.push((name, candidate.program.clone()));
+        if !versions.iter().any(|known| known.program == name) {
+            versions.push(machine::version(name, program));
         }
     }
-    programs.iter().map(|(name, program)| machine::version(name, program)).collect()
+    versions
 }
 
 /// Returns the first file of that name in the directories of the PATH.

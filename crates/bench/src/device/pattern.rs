@@ -39,7 +39,8 @@ impl Generator {
         let mut rng = Rng::with_seed(seed);
         let blocks = (file / block).max(1);
         // Sequences start at random positions, so that threads do not move in step.
-        let (next_read, next_write) = (rng.u64(0..blocks), rng.u64(0..blocks));
+        let next_read = rng.u64(0..blocks);
+        let next_write = rng.u64(0..blocks);
         Generator { rng, access, block, blocks, next_read, next_write }
     }
 

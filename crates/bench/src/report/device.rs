@@ -26,8 +26,9 @@ fn series(study: &DeviceStudy, points: impl Fn(&str) -> Vec<Point>) -> Vec<Serie
     let mut found: Vec<Series> = Vec::new();
     for DeviceRow { method: name, emulated, .. } in &study.rows {
         if !found.iter().any(|series| series.name == *name) {
-            let (style, name, emulated) = (found.len(), name.clone(), *emulated);
-            found.push(Series { points: points(&name), name, style, emulated });
+            let style = found.len();
+            let points = points(name);
+            found.push(Series { name: name.clone(), style, emulated: *emulated, points });
         }
     }
     found
