@@ -29,7 +29,7 @@ impl Txn<'_> {
         let key = self.key(name);
         let place = self.place_in(LIBRARIES, &key);
         let old = self.slot(place, &key).map(|slot| self.old(place, slot));
-        self.put_bytes(place, &key, old, code, false, Expire::Clear)
+        self.strings().put_bytes(place, &key, old, code, false, Expire::Clear)
     }
 
     /// Deletes a function library. Returns true if there was one of this name.

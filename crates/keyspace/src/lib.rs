@@ -94,7 +94,7 @@ pub use streams::{
     GroupRead, StreamBound, StreamConsumer, StreamEdit, StreamEntry, StreamGroup, StreamHead,
     StreamId, StreamLimits, StreamPart, StreamPending, StreamProgress, StreamRef, StreamTrim,
 };
-pub use strings::Pinned;
+pub use strings::{Pinned, Strings};
 pub use txn::{AbsentKey, Entry, Expire, Savepoint, Txn};
 pub use types::{Encoding, Type};
 pub use value::Str;

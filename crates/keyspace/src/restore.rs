@@ -47,7 +47,7 @@ impl Keyspace {
 
 fn put_content(txn: &mut Txn<'_>, db: Db, key: &Key<'_>, value: &Content) -> Result<bool, Error> {
     match value {
-        Content::String(value) => txn.set(db, key, value, Expire::Clear)?,
+        Content::String(value) => txn.strings().set(db, key, value, Expire::Clear)?,
         Content::Elements(what, elements) => put_elements(txn, db, key, *what, elements)?,
         Content::Fields(fields) => {
             let now = txn.now();

@@ -45,7 +45,7 @@ impl Pool {
             let expire = if i % 5 == 0 { Expire::At(LATER) } else { Expire::Clear };
             let mut txn = keyspace.begin_one(key.shard(), 0);
             let value = format!("the value of key {i}.");
-            txn.set(Db::default(), &key, value.as_bytes(), expire).expect("free memory");
+            txn.strings().set(Db::default(), &key, value.as_bytes(), expire).expect("free memory");
             txn.commit().expect("a commit");
         }
         if closed {

@@ -76,7 +76,7 @@ fn log(call: &mut Call<'_>, txn: &mut Txn<'_>, operation: BitOperation) -> Done 
     let target = call.key(0);
     match txn.peek(call.db(), &target) {
         Some(entry) => {
-            let value = txn.read_string(&entry)?.to_vec()?;
+            let value = txn.strings().read(&entry)?.to_vec()?;
             call.wrote_as(&[b"SET", target.bytes(), &value]);
         }
         None => call.wrote_as(&[b"DEL", target.bytes()]),

@@ -29,7 +29,7 @@ fn get_digest(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         call.out.null();
         return Ok(());
     };
-    let digest = digest(&txn.read_string(&entry)?)?;
+    let digest = digest(&txn.strings().read(&entry)?)?;
     call.out.bulk(digest);
     Ok(())
 }
@@ -83,7 +83,7 @@ fn delex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     let comparison = Comparison::named(word)
         .ok_or_else(|| Failure::from("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE"))?;
-    if comparison.holds(&txn.read_string(&entry)?, operand)? {
+    if comparison.holds(&txn.strings().read(&entry)?, operand)? {
         return delete(call, txn);
     }
     call.out.integer(0);
@@ -107,7 +107,7 @@ pub(crate) const DELIFEQ: CommandSpec = CommandSpec {
 
 fn delifeq(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     if let Some(entry) = txn.find_mut(call.db(), &call.key(0))?
-        && Comparison::Equal.holds(&txn.read_string(&entry)?, call.args[2])?
+        && Comparison::Equal.holds(&txn.strings().read(&entry)?, call.args[2])?
     {
         return delete(call, txn);
     }

@@ -74,7 +74,7 @@ impl Txn<'_> {
                 Some(entry) => self.string(entry)?.window(byte(last))?,
                 None => [0],
             };
-            self.set_range(db, key, byte(last), &[byte_of_last])?;
+            self.strings().set_range(db, key, byte(last), &[byte_of_last])?;
         }
         let (mut answers, mut changed) = (Vec::with_capacity(fields.len()), need == Need::Growth);
         for field in fields {
@@ -88,7 +88,7 @@ impl Txn<'_> {
             if let Some(new) = new.filter(|new| *new != old) {
                 let bytes = field.integer.write(bytes, bit(field.at), new);
                 let touched = byte(field.last()) - byte(field.at) + 1;
-                self.set_range(db, key, byte(field.at), &bytes[..touched])?;
+                self.strings().set_range(db, key, byte(field.at), &bytes[..touched])?;
                 changed = true;
             }
         }

@@ -97,7 +97,7 @@ impl Txn<'_> {
         if changed || need == Need::Form {
             let from = self.pending_changes();
             let new = if on { old | mask(number) } else { old & !mask(number) };
-            self.set_range(db, key, byte(number), &[new])?;
+            self.strings().set_range(db, key, byte(number), &[new])?;
             if !changed {
                 self.mark_metadata_only(from);
             }

@@ -38,7 +38,7 @@ impl Txn<'_> {
         if result.is_empty() {
             return Ok((0, self.delete(db, target)?));
         }
-        self.set_built(db, target, &result, Expire::Clear)?;
+        self.strings().set_built(db, target, &result, Expire::Clear)?;
         Ok((result.len(), true))
     }
 

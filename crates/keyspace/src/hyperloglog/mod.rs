@@ -43,7 +43,7 @@ impl Txn<'_> {
         key: &Key<'_>,
         sketch: &HyperLogLog,
     ) -> Result<(), Error> {
-        self.set_built(db, key, sketch.as_bytes(), Expire::Keep)
+        self.strings().set_built(db, key, sketch.as_bytes(), Expire::Keep)
     }
 
     /// Adds elements to the HyperLogLog at a key, which is created if there is none; returns

@@ -6,7 +6,7 @@ use structures::index::Slot;
 use super::{Entry, KeyLocation, Txn};
 use crate::layout::Kind;
 use crate::types::{Encoding, Type};
-use crate::value::{self, Str};
+use crate::value;
 use crate::{Db, Error, Key, collection, entry};
 
 /// The slot of the key that was looked up last: commands look a key up, then write it.
@@ -117,16 +117,6 @@ impl Txn<'_> {
     /// Returns when the key expires, in unix ms.
     pub fn expiry(&self, entry: &Entry) -> Option<u64> {
         Some(entry::expiry(&self.shards[entry.shard], entry.at)).filter(|&at| at != 0)
-    }
-
-    /// Returns the string that the key holds. A string in the entry itself is verified here, a blob
-    /// by the scrub.
-    pub fn string<'t>(&'t self, entry: &Entry) -> Result<Str<'t>, Error> {
-        let shard = &self.shards[entry.shard];
-        match entry::sound(shard, entry.at)? {
-            Kind::Collection(_) => Err(Error::WrongType),
-            kind => Str::read_as(shard, entry.at, kind),
-        }
     }
 
     /// Returns how many bytes of the heap the key, its value and its index slots take.

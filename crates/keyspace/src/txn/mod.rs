@@ -100,7 +100,7 @@ pub struct Txn<'k> {
     /// Expired keys that readers met, to be deleted later.
     lazily_expired: Option<Box<LazilyExpired>>,
     /// A large string that was written before the shards were locked.
-    pub(crate) attached: Option<Box<Prepared<'k>>>,
+    attached: Option<Box<Prepared<'k>>>,
     /// Whether finding a key counts as a use of it.
     touches: bool,
     /// Values that are freed in the background after the commit.
@@ -198,6 +198,17 @@ impl<'k> Txn<'k> {
         }
         self.forget();
         true
+    }
+
+    /// Attaches a prepared string, for the command that will set it.
+    pub fn attach(&mut self, prepared: Prepared<'k>) {
+        self.attached = Some(Box::new(prepared));
+    }
+
+    /// Takes the attached string, to pass it to [`crate::Strings::set_prepared`].
+    #[inline]
+    pub fn take_attached(&mut self) -> Option<Box<Prepared<'k>>> {
+        self.attached.take()
     }
 
     #[inline]

@@ -46,7 +46,7 @@ const KEY: &str = "key:000000000001";
 
 fn set(txn: &mut Txn<'_>, key: &str, value: &[u8], expire: Expire) {
     let key = txn.key(key.as_bytes());
-    txn.set(db(0), &key, value, expire).expect("free memory");
+    txn.strings().set(db(0), &key, value, expire).expect("free memory");
 }
 
 fn delete(txn: &mut Txn<'_>, key: &str) {
@@ -111,7 +111,7 @@ fn an_append_with_space_costs_its_bytes() {
     let ks = emulated(&dir.path().join("pool"), 4);
     let append = |txn: &mut Txn<'_>, bytes: &[u8]| {
         let key = txn.key(KEY.as_bytes());
-        txn.append(db(0), &key, bytes).expect("free memory");
+        txn.strings().append(db(0), &key, bytes).expect("free memory");
     };
     let c = cost(
         &ks,

@@ -155,7 +155,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
                 let k = txn.key(key.as_bytes());
                 match random.bool() {
                     true => txn.delete(db(0), &k).map(|_| ()),
-                    false => txn.set(db(0), &k, b"a string", Expire::Clear),
+                    false => txn.strings().set(db(0), &k, b"a string", Expire::Clear),
                 }
                 .and_then(|()| txn.delete(db(0), &k))
                 .expect("free memory")

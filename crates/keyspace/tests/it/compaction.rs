@@ -12,7 +12,7 @@ use pmem::{DomainRequest, MapOptions, Region};
 fn set(ks: &Keyspace, key: &str, len: usize) -> bool {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
-    let is_set = txn.set(db(0), &key, &vec![b'v'; len], Expire::Clear).is_ok();
+    let is_set = txn.strings().set(db(0), &key, &vec![b'v'; len], Expire::Clear).is_ok();
     if is_set {
         txn.commit().expect("a commit");
     }

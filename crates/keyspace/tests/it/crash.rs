@@ -118,7 +118,7 @@ impl Subject for Subjected {
                     (ks.key(KEYS[*key].as_bytes()), Text::Bytes(*byte, LARGE).bytes());
                 let Ok(prepared) = ks.prepare(&key, &value) else { return Ok(false) };
                 let mut txn = ks.begin_one(key.shard(), NOW);
-                if txn.set_prepared(db(0), &key, prepared, Expire::Clear).is_err() {
+                if txn.strings().set_prepared(db(0), &key, prepared, Expire::Clear).is_err() {
                     return Ok(false);
                 }
                 txn.commit().map_err(|error| error.to_string())?;

@@ -90,7 +90,7 @@ fn space_of_one_size_serves_another_afterwards() {
             let name = format!("{prefix}:{set}");
             let key = ks.key(name.as_bytes());
             let mut txn = ks.begin_one(0, NOW);
-            if txn.set(db(0), &key, &value, Expire::Clear).is_err() {
+            if txn.strings().set(db(0), &key, &value, Expire::Clear).is_err() {
                 return set;
             }
             txn.commit().expect("a commit");

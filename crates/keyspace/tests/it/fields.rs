@@ -279,7 +279,7 @@ fn what_takes_the_place_of_a_hash_has_no_fields() {
     filled(&ks, "h", 5, false);
     write_at(&ks, NOW, &["h"], |txn| {
         let key = txn.key(b"h");
-        txn.set(db(0), &key, b"a string", Expire::Keep).expect("free memory");
+        txn.strings().set(db(0), &key, b"a string", Expire::Keep).expect("free memory");
     });
     assert_eq!((ks.count(db(0)), counted(&ks)), ((1, 0), (0, 0)));
     filled(&ks, "g", 5, true);

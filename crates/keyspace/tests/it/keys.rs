@@ -115,10 +115,10 @@ fn a_rollback_undoes_what_followed_its_savepoint() {
     set_until(&ks, "a", "before", Expire::At(NOW + 9));
     write(&ks, &KEYS, |txn| {
         let [a, b, c] = ["a", "b", "c"].map(|key| ks.key(key.as_bytes()));
-        txn.set(db(0), &b, b"kept", Expire::Clear).expect("free memory");
+        txn.strings().set(db(0), &b, b"kept", Expire::Clear).expect("free memory");
         let savepoint = txn.savepoint();
-        txn.set(db(0), &a, b"undone", Expire::Clear).expect("free memory");
-        txn.append(db(0), &b, b" not").expect("free memory");
+        txn.strings().set(db(0), &a, b"undone", Expire::Clear).expect("free memory");
+        txn.strings().append(db(0), &b, b" not").expect("free memory");
         txn.rename((db(0), &a), (db(0), &c)).expect("free memory");
         txn.rollback_to(savepoint);
         assert!(txn.peek(db(0), &c).is_none());
@@ -142,7 +142,7 @@ fn what_was_just_found_is_not_found_after_it_changed() {
     let savepoint = txn.savepoint();
     txn.delete(db(0), &a).expect("free memory");
     assert!(txn.find(db(0), &a).is_none());
-    txn.set(db(0), &a, b"again", Expire::Clear).expect("free memory");
+    txn.strings().set(db(0), &a, b"again", Expire::Clear).expect("free memory");
     assert!(txn.find(db(0), &a).is_some());
     txn.rename((db(0), &a), (db(0), &b)).expect("free memory");
     assert!(txn.find(db(0), &a).is_none() && txn.find(db(0), &b).is_some());
@@ -161,7 +161,7 @@ fn what_is_not_committed_never_was() {
     {
         let a = ks.key(b"a");
         let mut txn = ks.begin_one(a.shard(), NOW);
-        txn.set(db(0), &a, b"after", Expire::Clear).expect("free memory");
+        txn.strings().set(db(0), &a, b"after", Expire::Clear).expect("free memory");
         assert!(txn.is_dirty());
     }
     check(&ks, "a", Some("before"));

@@ -137,7 +137,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             held.clear();
             write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
+                txn.strings().set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
                 let pushed = txn.push(db(0), &k, side, [&b"no"[..]], limits());
                 assert_eq!(pushed, Err(Error::WrongType));
                 txn.delete(db(0), &k).expect("free memory");

@@ -54,7 +54,7 @@ fn fill(ks: &Keyspace) {
         write(ks, &[&format!("sparse:{i}")], |txn| {
             let key = format!("sparse:{i}");
             let key = txn.key(key.as_bytes());
-            txn.set_range(db(0), &key, 17_000_000, b"far").expect("free memory");
+            txn.strings().set_range(db(0), &key, 17_000_000, b"far").expect("free memory");
         });
         hash(ks, &format!("large fields:{i}"), 4, 70_000, FieldTime::Clear);
         let large = text("element", i, 90_000);

@@ -76,8 +76,8 @@ fn a_damaged_key_stays_one_after_a_restart_and_is_listed_by_a_check() {
     assert!(refused.contains("the value of this key is damaged"), "{refused}");
     let key = pool.ks.key(name(i).as_bytes().to_vec().leak());
     let mut txn = pool.ks.begin_one(0, NOW);
-    assert!(matches!(txn.append(db(0), &key, b"x"), Err(Error::Damaged(_))));
-    assert!(matches!(txn.set_range(db(0), &key, 3, b"x"), Err(Error::Damaged(_))));
+    assert!(matches!(txn.strings().append(db(0), &key, b"x"), Err(Error::Damaged(_))));
+    assert!(matches!(txn.strings().set_range(db(0), &key, 3, b"x"), Err(Error::Damaged(_))));
     let other = pool.ks.key(b"other");
     assert!(matches!(txn.rename((db(0), &key), (db(0), &other)), Err(Error::Damaged(_))));
     assert!(matches!(txn.copy((db(0), &key), (db(0), &other)), Err(Error::Damaged(_))));
@@ -126,7 +126,7 @@ fn check_stopped(ks: &Keyspace) {
     assert!(ks.stopped().is_some_and(|why| why.contains("bitmap")), "{:?}", ks.stopped());
     let key = ks.key(b"more");
     let mut txn = ks.begin_one(key.shard(), NOW);
-    txn.set(db(0), &key, b"x", Expire::Clear).expect("free memory");
+    txn.strings().set(db(0), &key, b"x", Expire::Clear).expect("free memory");
     assert!(txn.commit().is_err(), "no write is taken");
 }
 
@@ -256,7 +256,7 @@ fn nothing_is_reserved_of_what_a_loss_may_have_freed() {
     let refused = values
         .filter(|(name, value)| {
             let key = pool.ks.key(name.as_bytes());
-            txn.set(db(0), &key, value, Expire::Clear).is_err()
+            txn.strings().set(db(0), &key, value, Expire::Clear).is_err()
         })
         .count();
     assert!(refused > 0);

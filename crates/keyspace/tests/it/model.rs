@@ -106,7 +106,7 @@ fn compare(txn: &mut Txn<'_>, model: &mut Model) {
     for ((d, name), (value, _)) in model.live() {
         let key = txn.key(name.as_bytes());
         let entry = txn.find(db(*d), &key).expect("a key that a walk meets");
-        let read = txn.read_string(&entry).and_then(|value| value.to_vec()).expect("a string");
+        let read = txn.strings().read(&entry).and_then(|value| value.to_vec()).expect("a string");
         assert!(read == *value, "{name:.20} as a reply has it");
         let found = txn.string(&entry).expect("a string");
         assert_eq!(

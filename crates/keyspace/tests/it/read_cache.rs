@@ -13,7 +13,7 @@ fn get_at(ks: &Keyspace, now: u64, number: usize, key: &str) -> Option<Vec<u8>> 
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), now);
     let entry = txn.find(db(number), &key)?;
-    Some(txn.read_string(&entry).and_then(|value| value.to_vec()).expect("a string"))
+    Some(txn.strings().read(&entry).and_then(|value| value.to_vec()).expect("a string"))
 }
 
 fn stats(ks: &Keyspace) -> ReadCacheStats {
@@ -64,7 +64,7 @@ fn each_change_of_a_value_ends_its_copy() {
     let appended = |ks: &Keyspace| {
         write(ks, &["k"], |txn| {
             let key = txn.key(b"k");
-            txn.append(db(0), &key, b"tail").expect("free memory");
+            txn.strings().append(db(0), &key, b"tail").expect("free memory");
         });
     };
     check(appended, "k", Some(&format!("{a}tail")));
@@ -81,7 +81,7 @@ fn each_change_of_a_value_ends_its_copy() {
     let overwritten = |ks: &Keyspace| {
         write(ks, &["k"], |txn| {
             let key = txn.key(b"k");
-            txn.set_range(db(0), &key, VALUE - 2, b"xyz").expect("free memory");
+            txn.strings().set_range(db(0), &key, VALUE - 2, b"xyz").expect("free memory");
         });
     };
     check(overwritten, "k", Some(&format!("{}xyz", &a[2..])));
@@ -123,7 +123,7 @@ fn a_longer_value_in_a_block_of_its_own_ends_with_each_change_too() {
     let append = |text: &str| {
         write(&ks, &["k"], |txn| {
             let key = txn.key(b"k");
-            txn.append(db(0), &key, text.as_bytes()).expect("free memory");
+            txn.strings().append(db(0), &key, text.as_bytes()).expect("free memory");
         });
     };
     append("1");
@@ -133,7 +133,7 @@ fn a_longer_value_in_a_block_of_its_own_ends_with_each_change_too() {
     hit(&format!("{long}12"));
     write(&ks, &["k"], |txn| {
         let key = txn.key(b"k");
-        txn.set_range(db(0), &key, 0, b"L").expect("free memory");
+        txn.strings().set_range(db(0), &key, 0, b"L").expect("free memory");
     });
     hit(&format!("L{}12", &long[1..]));
     set(&ks, "k", &"m".repeat(10_000));
@@ -220,10 +220,10 @@ fn what_a_transaction_changed_is_neither_served_nor_kept_before_its_commit() {
     let (key, other) = (txn.key(b"k"), txn.key(b"other"));
     let read = |txn: &mut keyspace::Txn<'_>, key: &keyspace::Key<'_>| {
         let entry = txn.find(db(0), key).expect("the key");
-        txn.read_string(&entry).and_then(|value| value.to_vec()).expect("a string")
+        txn.strings().read(&entry).and_then(|value| value.to_vec()).expect("a string")
     };
     let savepoint = txn.savepoint();
-    txn.append(db(0), &key, b"tail").expect("free memory");
+    txn.strings().append(db(0), &key, b"tail").expect("free memory");
     let staged = counted(&ks, || {
         assert_eq!(read(&mut txn, &key), format!("{}tail", value('a')).into_bytes());
         assert_eq!(read(&mut txn, &other), value('o').into_bytes());
@@ -232,7 +232,7 @@ fn what_a_transaction_changed_is_neither_served_nor_kept_before_its_commit() {
     txn.rollback_to(savepoint);
     let back = counted(&ks, || assert_eq!(read(&mut txn, &key), value('a').into_bytes()));
     assert_eq!(back, (1, 0));
-    txn.set(db(0), &key, value('b').as_bytes(), Expire::Clear).expect("free memory");
+    txn.strings().set(db(0), &key, value('b').as_bytes(), Expire::Clear).expect("free memory");
     assert_eq!(read(&mut txn, &key), value('b').into_bytes());
     drop(txn);
     assert_eq!(counted(&ks, || assert_eq!(get(&ks, "k"), Some(value('a').into_bytes()))), (1, 0));
@@ -297,7 +297,7 @@ fn a_value_that_the_medium_falsified_is_refused_and_not_kept() {
     for _ in 0..2 {
         let mut txn = ks.begin_all(NOW);
         let entry = txn.find(db(0), &key).expect("the key");
-        assert!(txn.read_string(&entry).is_err());
+        assert!(txn.strings().read(&entry).is_err());
     }
     assert_eq!(stats(&ks).entries, 0);
 }

@@ -19,7 +19,10 @@ fn fill(ks: &Keyspace) {
     txn.commit().expect("a commit");
     drop(txn);
     let key = ks.key(b"never committed");
-    ks.begin_one(key.shard(), NOW).set(db(7), &key, b"v", Expire::Clear).expect("free memory");
+    ks.begin_one(key.shard(), NOW)
+        .strings()
+        .set(db(7), &key, b"v", Expire::Clear)
+        .expect("free memory");
 }
 
 fn verify(ks: &Keyspace) {

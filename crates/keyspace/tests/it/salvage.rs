@@ -46,9 +46,9 @@ fn put(ks: &Keyspace, i: usize) {
     write(ks, &[&name], |txn| {
         let key = txn.key(name.as_bytes());
         match i % 20 {
-            0 => txn.set(at, &key, &vec![i as u8; 9000], Expire::Clear),
-            1 => txn.set(at, &key, &vec![i as u8; 150_000], Expire::Clear),
-            2 => txn.set(at, &key, i.to_string().as_bytes(), Expire::Clear),
+            0 => txn.strings().set(at, &key, &vec![i as u8; 9000], Expire::Clear),
+            1 => txn.strings().set(at, &key, &vec![i as u8; 150_000], Expire::Clear),
+            2 => txn.strings().set(at, &key, i.to_string().as_bytes(), Expire::Clear),
             3 | 4 => {
                 let pairs = texts.iter().map(|text| (&text[..], name.as_bytes()));
                 txn.put_members(at, &key, Type::Hash, pairs, SMALL).map(drop)
@@ -74,7 +74,12 @@ fn put(ks: &Keyspace, i: usize) {
                 txn.put_fields(at, &key, [(&field[..], &b"v"[..])], time, SMALL).map(drop)
             }),
             13 => txn.edit_stream(at, &key, put_stream),
-            _ => txn.set(at, &key, format!("the value of key {i}").as_bytes(), Expire::Clear),
+            _ => txn.strings().set(
+                at,
+                &key,
+                format!("the value of key {i}").as_bytes(),
+                Expire::Clear,
+            ),
         }
         .expect("free memory");
         if expiry(i).is_some() {

@@ -71,10 +71,10 @@ fn disturb(ks: &Keyspace, random: &mut fastrand::Rng) {
     let done = match random.u32(0..12) {
         _ if everything && random.bool() => txn.flush(number).map(|_| ()),
         _ if everything => txn.swap(db(0), db(1)),
-        0 | 1 => txn.set(number, &from, &bytes, Expire::Clear).map(|_| ()),
-        2 => txn.set(number, &from, b"12345", Expire::At(NOW + 5)).map(|_| ()),
-        3 => txn.append(number, &from, &bytes[..bytes.len().min(30)]).map(|_| ()),
-        4 => txn.set_range(number, &from, random.usize(0..5000), b"range").map(|_| ()),
+        0 | 1 => txn.strings().set(number, &from, &bytes, Expire::Clear).map(|_| ()),
+        2 => txn.strings().set(number, &from, b"12345", Expire::At(NOW + 5)).map(|_| ()),
+        3 => txn.strings().append(number, &from, &bytes[..bytes.len().min(30)]).map(|_| ()),
+        4 => txn.strings().set_range(number, &from, random.usize(0..5000), b"range").map(|_| ()),
         9 => fields(&mut txn, random, |txn, pairs, limits| {
             let pairs = pairs.iter().map(|(field, value)| (field.as_bytes(), value.as_bytes()));
             txn.put_members(number, &from, Type::Hash, pairs, limits).map(|_| ())

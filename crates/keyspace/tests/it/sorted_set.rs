@@ -182,7 +182,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             held.clear();
             write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
+                txn.strings().set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
                 assert!(matches!(txn.edit_sorted_set(db(0), &k, LIMITS), Err(Error::WrongType)));
                 txn.delete(db(0), &k).expect("free memory");
             });

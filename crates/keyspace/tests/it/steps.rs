@@ -178,7 +178,7 @@ fn a_full_heap_answers_full_loses_nothing_and_can_be_emptied() {
         let name = format!("key:{i}");
         let key = ks.key(name.as_bytes());
         let mut txn = ks.begin_one(key.shard(), NOW);
-        match txn.set(db(0), &key, value.as_bytes(), Expire::Clear) {
+        match txn.strings().set(db(0), &key, value.as_bytes(), Expire::Clear) {
             Ok(()) => {
                 txn.commit().expect("a commit");
                 kept.push(name);

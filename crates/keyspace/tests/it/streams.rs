@@ -129,7 +129,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut 
             model.remove(key);
             write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
+                txn.strings().set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
                 let refused = txn.edit_stream(db(0), &k, |_| Ok(()));
                 assert_eq!(refused, Err(Error::WrongType));
                 txn.delete(db(0), &k).expect("free memory");

@@ -10,14 +10,14 @@ fn keyspace() -> Keyspace {
 fn append(ks: &Keyspace, key: &str, bytes: &str) -> usize {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
-        txn.append(db(0), &key, bytes.as_bytes()).expect("free memory")
+        txn.strings().append(db(0), &key, bytes.as_bytes()).expect("free memory")
     })
 }
 
 fn set_range(ks: &Keyspace, key: &str, at: usize, bytes: &str) -> usize {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
-        txn.set_range(db(0), &key, at, bytes.as_bytes()).expect("free memory")
+        txn.strings().set_range(db(0), &key, at, bytes.as_bytes()).expect("free memory")
     })
 }
 
@@ -112,8 +112,11 @@ fn a_string_has_a_longest_length() {
     set(&ks, "k", "v");
     let key = ks.key(b"k");
     let mut txn = ks.begin_one(key.shard(), NOW);
-    assert_eq!(txn.set_range(db(0), &key, Keyspace::MAX_STRING, b"x"), Err(Error::TooLong));
-    assert_eq!(txn.set_range(db(0), &key, usize::MAX, b"x"), Err(Error::TooLong));
+    assert_eq!(
+        txn.strings().set_range(db(0), &key, Keyspace::MAX_STRING, b"x"),
+        Err(Error::TooLong)
+    );
+    assert_eq!(txn.strings().set_range(db(0), &key, usize::MAX, b"x"), Err(Error::TooLong));
 }
 
 #[test]

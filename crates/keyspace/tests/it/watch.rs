@@ -55,11 +55,14 @@ fn what_is_rolled_back_or_dropped_breaks_nothing() {
     write(&ks, &["k"], |txn| {
         let key = txn.key(b"k");
         let savepoint = txn.savepoint();
-        txn.set(db(0), &key, b"v", Expire::Clear).expect("free memory");
+        txn.strings().set(db(0), &key, b"v", Expire::Clear).expect("free memory");
         txn.rollback_to(savepoint);
     });
     let key = ks.key(b"k");
-    ks.begin_one(key.shard(), NOW).set(db(0), &key, b"v", Expire::Clear).expect("free memory");
+    ks.begin_one(key.shard(), NOW)
+        .strings()
+        .set(db(0), &key, b"v", Expire::Clear)
+        .expect("free memory");
     assert!(!watched.is_broken());
 }
 

@@ -108,7 +108,7 @@ pub(crate) fn read_through_cache(keyspace: &Keyspace) -> Result<(), String> {
         txn.for_each(db, &mut |key, entry| entries.push((key.to_vec(), *entry)));
         for (key, entry) in entries {
             let in_pool = txn.string(&entry).and_then(|value| value.to_vec());
-            let read = txn.read_string(&entry).and_then(|value| value.to_vec());
+            let read = txn.strings().read(&entry).and_then(|value| value.to_vec());
             if read != in_pool {
                 let key = brief(&key);
                 return Err(format!("{db:?} {key}: the read cache gives what is there no more"));

@@ -167,7 +167,7 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
     pub(crate) fn take(&mut self, part: Part<'_>) -> Done {
         match part {
             Part::String(value) => {
-                self.is_there = self.txn.set_new(self.db, &self.key, value)?;
+                self.is_there = self.txn.strings().set_new(self.db, &self.key, value)?;
                 self.is_duplicate = !self.is_there;
                 Ok(())
             }

@@ -152,15 +152,15 @@ pub(crate) fn apply(txn: &mut Txn<'_>, op: &Op) -> Result<(), Error> {
                 When::In(ms) => Expire::At(txn.now() + ms),
             };
             let key = key(k);
-            txn.set(db(*d), &key, &text.bytes(), expire)?;
+            txn.strings().set(db(*d), &key, &text.bytes(), expire)?;
         }
         Op::Append(d, k, text) => {
             let key = key(k);
-            txn.append(db(*d), &key, &text.bytes())?;
+            txn.strings().append(db(*d), &key, &text.bytes())?;
         }
         Op::SetRange(d, k, at, text) => {
             let key = key(k);
-            txn.set_range(db(*d), &key, *at, &text.bytes())?;
+            txn.strings().set_range(db(*d), &key, *at, &text.bytes())?;
         }
         Op::Delete(d, k) => {
             let key = key(k);
