@@ -78,7 +78,7 @@ pub use fault_points::FaultPoint;
 pub use heap::{ShardWait, SnapshotError, SnapshotLost};
 pub use key::{DATABASES, Db, Key, slot};
 pub use keyspace::{Keyspace, PrefetchedBucket};
-pub use lists::{Elements, NodeLimits, Side};
+pub use lists::{ListRef, Lists, NodeLimits, Side};
 pub use losses::Losses;
 pub use members::{FieldChange, FieldTime, Limits, Members, MembersEdit};
 pub use prepared::Prepared;

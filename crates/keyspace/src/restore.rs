@@ -89,7 +89,7 @@ fn put_elements(
             }
             edit.finish(txn, db, key)?;
         }
-        _ => drop(txn.push(db, key, Side::Tail, words, NodeLimits::new(8192, 128))?),
+        _ => drop(txn.lists().push(db, key, Side::Tail, words, NodeLimits::new(8192, 128))?),
     }
     Ok(())
 }

@@ -120,7 +120,7 @@ pub trait Sorting: Execute {
             if elements.len() == 0 {
                 return Ok(0);
             }
-            Ok(tx.txn.push(tx.db, &target, Side::Tail, elements, limits())?)
+            Ok(tx.txn.lists().push(tx.db, &target, Side::Tail, elements, limits())?)
         })
     }
 }

@@ -166,7 +166,7 @@ fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, values: &[Bytes]) -> Done {
         false => txn.delete_to_overwrite(db, &target)?,
     };
     if !values.is_empty() {
-        txn.push(db, &target, Side::Tail, values.iter().map(|value| &value[..]), limits)?;
+        txn.lists().push(db, &target, Side::Tail, values.iter().map(|value| &value[..]), limits)?;
     }
     if was_there || !values.is_empty() {
         call.wrote();

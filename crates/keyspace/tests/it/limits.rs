@@ -48,10 +48,13 @@ fn change_list(ks: &Keyspace, rng: &mut Rng, model: &mut u64) {
         write(ks, &["list"], |txn| {
             let key = txn.key(b"list");
             *model += 1;
-            let pushed = txn.push(db(0), &key, side, [element.as_slice()], limits);
+            let pushed = txn.lists().push(db(0), &key, side, [element.as_slice()], limits);
             assert_eq!(pushed, Ok(*model), "{} bytes, {limits:?}", element.len());
             let pops = model.saturating_sub(keep);
-            assert_eq!(txn.pop(db(0), &key, side.other(), pops, |_| ()), Ok((pops, *model - pops)));
+            assert_eq!(
+                txn.lists().pop(db(0), &key, side.other(), pops, |_| ()),
+                Ok((pops, *model - pops))
+            );
             *model -= pops;
         });
     }

@@ -19,7 +19,13 @@ fn limits() -> NodeLimits {
 fn push(ks: &Keyspace, key: &str, side: Side, elements: &[&str]) -> Result<u64, Error> {
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
-        txn.push(db(0), &k, side, elements.iter().map(|element| element.as_bytes()), limits())
+        txn.lists().push(
+            db(0),
+            &k,
+            side,
+            elements.iter().map(|element| element.as_bytes()),
+            limits(),
+        )
     })
 }
 
@@ -27,7 +33,7 @@ fn pop(ks: &Keyspace, key: &str, side: Side, count: u64) -> Result<Vec<String>, 
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
         let mut taken = Vec::new();
-        let done = txn.pop(db(0), &k, side, count, |element| taken.push(text(element)));
+        let done = txn.lists().pop(db(0), &k, side, count, |element| taken.push(text(element)));
         done.map(|(some, _)| {
             assert_eq!(some, taken.len() as u64);
             taken
@@ -107,7 +113,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             let (head, tail) = (random.usize(0..=len), random.usize(0..20));
             let trimmed = write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.trim(db(0), &k, head as u64, tail as u64)
+                txn.lists().trim(db(0), &k, head as u64, tail as u64)
             });
             trimmed.expect("free memory");
             held.drain(..head);
@@ -138,7 +144,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
                 txn.strings().set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
-                let pushed = txn.push(db(0), &k, side, [&b"no"[..]], limits());
+                let pushed = txn.lists().push(db(0), &k, side, [&b"no"[..]], limits());
                 assert_eq!(pushed, Err(Error::WrongType));
                 txn.delete(db(0), &k).expect("free memory");
             });
@@ -162,9 +168,9 @@ fn change(
         let k = txn.key(key.as_bytes());
         let (index, new) = (number as u64, new.as_bytes());
         match kind {
-            0 => txn.set_element(db(0), &k, index, new, limits()).map(u64::from),
-            1 => txn.insert_element(db(0), &k, index, new, limits()),
-            _ => txn.remove_elements(db(0), &k, (side, most), wanted.as_bytes(), limits()),
+            0 => txn.lists().set(db(0), &k, index, new, limits()).map(u64::from),
+            1 => txn.lists().insert(db(0), &k, index, new, limits()),
+            _ => txn.lists().remove(db(0), &k, (side, most), wanted.as_bytes(), limits()),
         }
     });
     match kind {

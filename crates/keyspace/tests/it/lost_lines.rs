@@ -62,7 +62,9 @@ fn fill(ks: &Keyspace) {
             let key = format!("list:{i}");
             let key = txn.key(key.as_bytes());
             let limits = NodeLimits::new(1024, 60);
-            txn.push(db(0), &key, Side::Tail, [large.as_bytes()], limits).expect("free memory");
+            txn.lists()
+                .push(db(0), &key, Side::Tail, [large.as_bytes()], limits)
+                .expect("free memory");
         });
     }
 }
@@ -97,7 +99,8 @@ fn list(ks: &Keyspace, key: &str, elements: usize) {
         let key = txn.key(key.as_bytes());
         let elements: Vec<String> = (0..elements).map(|n| format!("element {n}")).collect();
         let elements = elements.iter().map(|element| element.as_bytes());
-        txn.push(db(0), &key, Side::Tail, elements, NodeLimits::new(1024, 60))
+        txn.lists()
+            .push(db(0), &key, Side::Tail, elements, NodeLimits::new(1024, 60))
             .expect("free memory");
     });
 }

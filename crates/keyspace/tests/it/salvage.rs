@@ -60,7 +60,7 @@ fn put(ks: &Keyspace, i: usize) {
             7 | 8 => {
                 let limits = NodeLimits::new(512, 16);
                 let elements = texts.iter().map(Vec::as_slice);
-                txn.push(at, &key, Side::Tail, elements, limits).map(drop)
+                txn.lists().push(at, &key, Side::Tail, elements, limits).map(drop)
             }
             9 | 10 => {
                 let mut edit = txn.edit_sorted_set(at, &key, SMALL).expect("free memory");

@@ -292,9 +292,11 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
         let (limits, absent) = (self.config.list_limits(), self.absent()?);
         let elements = self.parts.elements.iter();
         match absent {
-            Some(absent) => self.txn.push_new(absent, self.db, &self.key, elements, limits)?,
+            Some(absent) => {
+                self.txn.lists().push_new(absent, self.db, &self.key, elements, limits)?
+            }
             None => {
-                self.txn.push(self.db, &self.key, Side::Tail, elements, limits)?;
+                self.txn.lists().push(self.db, &self.key, Side::Tail, elements, limits)?;
             }
         }
         Ok(())
