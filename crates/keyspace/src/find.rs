@@ -11,7 +11,7 @@ impl Txn<'_> {
         let place = self.place(db, key);
         let Some(mut slot) = self.slot_mut(place, db, key)? else { return Ok(None) };
         if entry::expiry_word(&self.shards[place.shard], slot.entry()) & FIELDS != 0 {
-            self.expire_fields(db, key)?;
+            self.hashes().delete_some_expired(db, key)?;
             let Some(left) = self.slot_mut(place, db, key)? else { return Ok(None) };
             slot = left;
         }

@@ -15,7 +15,7 @@ impl Txn<'_> {
     /// the value there. Returns false if there is no source. Nothing changes if source and target
     /// are the same.
     pub fn rename(&mut self, from: (Db, &Key<'_>), to: (Db, &Key<'_>)) -> Result<bool, Error> {
-        self.expire_fields(from.0, from.1)?;
+        self.hashes().delete_some_expired(from.0, from.1)?;
         let (place, Some(_)) = self.open_sound(from.0, from.1)? else { return Ok(false) };
         let target = self.place(to.0, to.1);
         if place == target && from.1.bytes == to.1.bytes {
@@ -60,7 +60,7 @@ impl Txn<'_> {
     /// Copies a value with its expiry time, and replaces the value there. Returns false if there is
     /// no source.
     pub fn copy(&mut self, from: (Db, &Key<'_>), to: (Db, &Key<'_>)) -> Result<bool, Error> {
-        self.expire_fields(from.0, from.1)?;
+        self.hashes().delete_some_expired(from.0, from.1)?;
         let (place, Some(_)) = self.open_sound(from.0, from.1)? else { return Ok(false) };
         let target = self.place(to.0, to.1);
         if place == target && from.1.bytes == to.1.bytes {

@@ -80,7 +80,7 @@ pub use key::{DATABASES, Db, Key, slot};
 pub use keyspace::{Keyspace, PrefetchedBucket};
 pub use lists::{ListRef, Lists, NodeLimits, Side};
 pub use losses::Losses;
-pub use members::{FieldChange, FieldTime, Limits, Members, MembersEdit};
+pub use members::{FieldChange, FieldTime, Hashes, Limits, Members, MembersEdit, Sets};
 pub use prepared::Prepared;
 pub use problem::{CheckError, Checked, DamagedKey, DatabaseName, Refusal};
 pub use progress::Progress;

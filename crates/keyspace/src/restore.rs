@@ -56,7 +56,7 @@ fn put_content(txn: &mut Txn<'_>, db: Db, key: &Key<'_>, value: &Content) -> Res
             for field in &left {
                 let time = field.time.map_or(FieldTime::Clear, FieldTime::At);
                 let pair = [(field.field.as_slice(), field.value.as_slice())];
-                txn.put_fields(db, key, pair, time, SMALL)?;
+                txn.hashes().put_with_time(db, key, pair, time, SMALL)?;
             }
             return Ok(!left.is_empty());
         }
@@ -78,9 +78,9 @@ fn put_elements(
     let pairs = elements.chunks_exact(2).map(|pair| (pair[0].as_slice(), pair[1].as_slice()));
     match what {
         Type::Set => {
-            txn.put_members(db, key, what, words.map(|word| (word, &b""[..])), SMALL_SET)?;
+            txn.sets().add(db, key, words, SMALL_SET)?;
         }
-        Type::Hash => drop(txn.put_members(db, key, what, pairs, SMALL)?),
+        Type::Hash => drop(txn.hashes().put(db, key, pairs, SMALL)?),
         Type::SortedSet => {
             let mut edit = txn.edit_sorted_set(db, key, SMALL)?;
             for (score, member) in pairs {

@@ -98,7 +98,7 @@ fn count(call: &Call<'_>) -> Result<i64, Failure> {
 
 fn take(call: &mut Call<'_>, txn: &mut Txn<'_>, members: &[&[u8]]) -> Done {
     let key = call.key(0);
-    let (_, gone) = txn.remove_members(call.db(), &key, Type::Set, members.iter().copied())?;
+    let (_, gone) = txn.sets().remove(call.db(), &key, members.iter().copied())?;
     call.notify_taken(EventClass::Set, txn, "spop", &key);
     if gone {
         call.wrote_as(&[b"DEL", key.bytes()]);

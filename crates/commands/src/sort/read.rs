@@ -37,7 +37,7 @@ impl<'t, 'k> Reader<'t, 'k> {
             false => self.txn.find(self.db, key),
         };
         if self.stores && found.is_some_and(|entry| self.txn.has_field_ttls(&entry)) {
-            self.txn.delete_expired_fields(self.db, key)?;
+            self.txn.hashes().delete_expired(self.db, key)?;
             found = self.txn.find_mut(self.db, key)?;
         }
         if found.is_none()

@@ -21,7 +21,10 @@ fn put(ks: &Keyspace, key: &str, what: Type, pairs: &[(&str, &str)]) -> Result<u
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
         let pairs = pairs.iter().map(|(field, value)| (field.as_bytes(), value.as_bytes()));
-        txn.put_members(db(0), &k, what, pairs, LIMITS)
+        match what {
+            Type::Set => txn.sets().add(db(0), &k, pairs.map(|(member, _)| member), LIMITS),
+            _ => txn.hashes().put(db(0), &k, pairs, LIMITS),
+        }
     })
 }
 
@@ -29,7 +32,10 @@ fn remove(ks: &Keyspace, key: &str, what: Type, fields: &[&str]) -> Result<(usiz
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
         let fields = fields.iter().map(|field| field.as_bytes());
-        txn.remove_members(db(0), &k, what, fields)
+        match what {
+            Type::Set => txn.sets().remove(db(0), &k, fields),
+            _ => txn.hashes().remove(db(0), &k, fields),
+        }
     })
 }
 

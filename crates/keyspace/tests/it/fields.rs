@@ -21,7 +21,7 @@ fn put(ks: &Keyspace, now: u64, key: &str, pairs: &[(String, String)], time: Fie
     write_at(ks, now, &[key], |txn| {
         let k = txn.key(key.as_bytes());
         let pairs = pairs.iter().map(|(field, value)| (field.as_bytes(), value.as_bytes()));
-        txn.put_fields(db(0), &k, pairs, time, LIMITS).expect("free memory")
+        txn.hashes().put_with_time(db(0), &k, pairs, time, LIMITS).expect("free memory")
     })
 }
 
@@ -36,7 +36,7 @@ fn change(
     write_at(ks, now, &[key], |txn| {
         let (k, mut shown) = (txn.key(key.as_bytes()), Vec::new());
         let names = fields.iter().map(|field| field.as_bytes());
-        let done = txn.change_fields(db(0), &k, names, |_, time| {
+        let done = txn.hashes().change(db(0), &k, names, |_, time| {
             shown.push(time);
             change
         });

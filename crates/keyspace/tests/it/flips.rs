@@ -62,7 +62,7 @@ fn put_timed(ks: &Keyspace, key: &str, fields: &[(String, String)]) {
         for (n, (field, value)) in fields.iter().enumerate() {
             let time = time(n).map_or(FieldTime::Clear, FieldTime::At);
             let pair = [(field.as_bytes(), value.as_bytes())];
-            txn.put_fields(db(0), &key, pair, time, limits).expect("free memory");
+            txn.hashes().put_with_time(db(0), &key, pair, time, limits).expect("free memory");
         }
     });
 }
@@ -85,7 +85,7 @@ fn put(ks: &Keyspace, key: &str, fields: &[(String, String)]) {
         let key = txn.key(key.as_bytes());
         let pairs = fields.iter().map(|(field, value)| (field.as_bytes(), value.as_bytes()));
         let limits = Limits { entries: 100, value: 64 };
-        txn.put_members(db(0), &key, Type::Hash, pairs, limits).expect("free memory");
+        txn.hashes().put(db(0), &key, pairs, limits).expect("free memory");
     });
 }
 

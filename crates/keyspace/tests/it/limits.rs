@@ -3,9 +3,7 @@
 
 use crate::common::{NOW, db, emulated, write};
 use fastrand::Rng;
-use keyspace::{
-    CheckError, FieldTime, Keyspace, Limits, NodeLimits, Side, StreamId, StreamLimits, Type,
-};
+use keyspace::{CheckError, FieldTime, Keyspace, Limits, NodeLimits, Side, StreamId, StreamLimits};
 
 /// Draws any `list-max-listpack-size` from -5 to -1, or one of some positive numbers of elements.
 fn node_limits(rng: &mut Rng) -> NodeLimits {
@@ -66,10 +64,10 @@ fn change_hash(ks: &Keyspace, rng: &mut Rng) {
     let time = if rng.u8(..10) == 0 { FieldTime::At(NOW + 5000) } else { FieldTime::Clear };
     write(ks, &["hash", "set", "sorted"], |txn| {
         let (key, pair) = (txn.key(b"hash"), [(field.as_bytes(), value.as_slice())]);
-        txn.put_fields(db(0), &key, pair, time, limits).expect("a hash takes a field");
-        let member = [(field.as_bytes(), &b""[..]), (&value[..value.len().min(100)], b"")];
+        txn.hashes().put_with_time(db(0), &key, pair, time, limits).expect("a hash takes a field");
+        let member = [field.as_bytes(), &value[..value.len().min(100)]];
         let key = txn.key(b"set");
-        txn.put_members(db(0), &key, Type::Set, member, limits).expect("a set takes members");
+        txn.sets().add(db(0), &key, member, limits).expect("a set takes members");
         let key = txn.key(b"sorted");
         let mut edit = txn.edit_sorted_set(db(0), &key, limits).expect("a sorted set is opened");
         let score = value.len() as f64;

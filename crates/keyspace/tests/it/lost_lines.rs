@@ -76,7 +76,7 @@ fn hash(ks: &Keyspace, key: &str, fields: usize, len: usize, time: FieldTime) {
         for n in 0..fields {
             let (field, value) = (format!("field {n}"), text("value", n, len));
             let pair = [(field.as_bytes(), value.as_bytes())];
-            txn.put_fields(db(0), &key, pair, time, limits).expect("free memory");
+            txn.hashes().put_with_time(db(0), &key, pair, time, limits).expect("free memory");
         }
     });
 }

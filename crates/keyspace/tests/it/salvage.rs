@@ -12,7 +12,7 @@ use fastrand::Rng;
 use heap::{CreateOptions, Heap, OpenError, Salvage, SalvageError};
 use keyspace::{
     Content, Db, Expire, FieldTime, Keyspace, Limits, NodeLimits, SalvageFinding, SalvageOptions,
-    Salvaged, Side, StreamId, StreamLimits, Type,
+    Salvaged, Side, StreamId, StreamLimits,
 };
 use pmem::{MapOptions, Region};
 
@@ -51,11 +51,11 @@ fn put(ks: &Keyspace, i: usize) {
             2 => txn.strings().set(at, &key, i.to_string().as_bytes(), Expire::Clear),
             3 | 4 => {
                 let pairs = texts.iter().map(|text| (&text[..], name.as_bytes()));
-                txn.put_members(at, &key, Type::Hash, pairs, SMALL).map(drop)
+                txn.hashes().put(at, &key, pairs, SMALL).map(drop)
             }
             5 | 6 => {
-                let members = texts.iter().map(|text| (&text[..], &b""[..]));
-                txn.put_members(at, &key, Type::Set, members, SMALL).map(drop)
+                let members = texts.iter().map(|text| &text[..]);
+                txn.sets().add(at, &key, members, SMALL).map(drop)
             }
             7 | 8 => {
                 let limits = NodeLimits::new(512, 16);
@@ -71,7 +71,9 @@ fn put(ks: &Keyspace, i: usize) {
             }
             11 | 12 => texts.iter().enumerate().try_for_each(|(n, field)| {
                 let time = if n % 2 == 0 { FieldTime::Clear } else { FieldTime::At(NOW + 9999) };
-                txn.put_fields(at, &key, [(&field[..], &b"v"[..])], time, SMALL).map(drop)
+                txn.hashes()
+                    .put_with_time(at, &key, [(&field[..], &b"v"[..])], time, SMALL)
+                    .map(drop)
             }),
             13 => txn.edit_stream(at, &key, put_stream),
             _ => txn.strings().set(

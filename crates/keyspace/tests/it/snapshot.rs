@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::{self, NOW, db, emulated, volatile};
-use keyspace::{Content, Error, Expire, Keyspace, Limits, Snapshot, SnapshotWalk, Txn, Type};
+use keyspace::{Content, Error, Expire, Keyspace, Limits, Snapshot, SnapshotWalk, Txn};
 
 type State = BTreeMap<(usize, Vec<u8>), (Content, Option<u64>)>;
 
@@ -77,11 +77,11 @@ fn disturb(ks: &Keyspace, random: &mut fastrand::Rng) {
         4 => txn.strings().set_range(number, &from, random.usize(0..5000), b"range").map(|_| ()),
         9 => fields(&mut txn, random, |txn, pairs, limits| {
             let pairs = pairs.iter().map(|(field, value)| (field.as_bytes(), value.as_bytes()));
-            txn.put_members(number, &from, Type::Hash, pairs, limits).map(|_| ())
+            txn.hashes().put(number, &from, pairs, limits).map(|_| ())
         }),
         10 => fields(&mut txn, random, |txn, pairs, _| {
             let fields = pairs.iter().map(|(field, _)| field.as_bytes());
-            txn.remove_members(number, &from, Type::Hash, fields).map(|_| ())
+            txn.hashes().remove(number, &from, fields).map(|_| ())
         }),
         5 => txn.delete(number, &from).map(|_| ()),
         6 => txn.rename((number, &from), (number, &to)).map(|_| ()),

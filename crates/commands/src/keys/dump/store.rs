@@ -206,11 +206,19 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
     }
 
     fn open_members(&mut self, what: Type) -> Done {
-        let limits =
-            if what == Type::Set { self.config.set_limits() } else { self.config.hash_limits() };
-        self.open = Open::Members(match self.absent()? {
-            Some(absent) => self.txn.edit_new(absent, what, limits),
-            None => self.txn.edit_members(self.db, &self.key, what, limits)?,
+        let absent = self.absent()?;
+        self.open = Open::Members(if what == Type::Set {
+            let (mut sets, limits) = (self.txn.sets(), self.config.set_limits());
+            match absent {
+                Some(absent) => sets.edit_new(absent, limits),
+                None => sets.edit(self.db, &self.key, limits)?,
+            }
+        } else {
+            let (mut hashes, limits) = (self.txn.hashes(), self.config.hash_limits());
+            match absent {
+                Some(absent) => hashes.edit_new(absent, limits),
+                None => hashes.edit(self.db, &self.key, limits)?,
+            }
         });
         Ok(())
     }
