@@ -88,7 +88,7 @@ pub use restore::RestoreError;
 pub use salvage::{SalvageFinding, SalvageOptions, SalvageStopped, Salvaged};
 pub use snapshot::{Content, Item, Snapshot, SnapshotWalk};
 pub use snapshot_view::SnapshotView;
-pub use sorted_sets::{SortedSetEdit, SortedSetRef, sort_scored};
+pub use sorted_sets::{SortedSetEdit, SortedSetRef, SortedSets, sort_scored};
 pub use stats::Stats;
 pub use streams::{
     GroupRead, StreamBound, StreamConsumer, StreamEdit, StreamEntry, StreamGroup, StreamHead,

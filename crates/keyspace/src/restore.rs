@@ -82,7 +82,7 @@ fn put_elements(
         }
         Type::Hash => drop(txn.hashes().put(db, key, pairs, SMALL)?),
         Type::SortedSet => {
-            let mut edit = txn.edit_sorted_set(db, key, SMALL)?;
+            let mut edit = txn.sorted_sets().edit(db, key, SMALL)?;
             for (score, member) in pairs {
                 let score = std::str::from_utf8(score).ok().and_then(|text| text.parse().ok());
                 edit.change(txn, member, |_| score)?;

@@ -71,7 +71,7 @@ fn put_sorted(ks: &Keyspace, key: &str, members: &[(String, String)]) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
         let limits = Limits { entries: 100, value: 64 };
-        let mut edit = txn.edit_sorted_set(db(0), &key, limits).expect("free memory");
+        let mut edit = txn.sorted_sets().edit(db(0), &key, limits).expect("free memory");
         for ((member, _), score) in members.iter().zip(0..) {
             let done = edit.change(txn, member.as_bytes(), |_| Some(f64::from(score)));
             done.expect("free memory");

@@ -69,7 +69,7 @@ fn change_hash(ks: &Keyspace, rng: &mut Rng) {
         let key = txn.key(b"set");
         txn.sets().add(db(0), &key, member, limits).expect("a set takes members");
         let key = txn.key(b"sorted");
-        let mut edit = txn.edit_sorted_set(db(0), &key, limits).expect("a sorted set is opened");
+        let mut edit = txn.sorted_sets().edit(db(0), &key, limits).expect("a sorted set is opened");
         let score = value.len() as f64;
         edit.change(txn, field.as_bytes(), |_| Some(score)).expect("it takes a member");
         edit.finish(txn, db(0), &key).expect("a sorted set is written");

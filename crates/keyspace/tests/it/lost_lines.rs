@@ -85,7 +85,7 @@ fn sorted(ks: &Keyspace, key: &str, members: usize) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
         let limits = Limits { entries: 100, value: 64 };
-        let mut edit = txn.edit_sorted_set(db(0), &key, limits).expect("free memory");
+        let mut edit = txn.sorted_sets().edit(db(0), &key, limits).expect("free memory");
         for n in 0..members {
             let score = |_| Some(n as f64);
             edit.change(txn, format!("member {n}").as_bytes(), score).expect("free memory");

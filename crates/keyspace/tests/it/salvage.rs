@@ -63,7 +63,7 @@ fn put(ks: &Keyspace, i: usize) {
                 txn.lists().push(at, &key, Side::Tail, elements, limits).map(drop)
             }
             9 | 10 => {
-                let mut edit = txn.edit_sorted_set(at, &key, SMALL).expect("free memory");
+                let mut edit = txn.sorted_sets().edit(at, &key, SMALL).expect("free memory");
                 for (n, member) in texts.iter().enumerate() {
                     edit.change(txn, member, |_| Some(n as f64 / 3.0)).expect("free memory");
                 }

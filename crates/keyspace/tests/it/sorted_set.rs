@@ -19,7 +19,7 @@ type Model = BTreeMap<(usize, &'static str), Held>;
 fn put(ks: &Keyspace, key: &str, members: &[(&str, f64)]) -> Result<(), Error> {
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
-        let mut edit = txn.edit_sorted_set(db(0), &k, LIMITS)?;
+        let mut edit = txn.sorted_sets().edit(db(0), &k, LIMITS)?;
         for (member, score) in members {
             edit.change(txn, member.as_bytes(), |_| Some(*score))?;
         }
@@ -30,7 +30,7 @@ fn put(ks: &Keyspace, key: &str, members: &[(&str, f64)]) -> Result<(), Error> {
 fn take(ks: &Keyspace, key: &str, member: &str) -> Result<bool, Error> {
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
-        let mut edit = txn.edit_sorted_set(db(0), &k, Limits::NONE)?;
+        let mut edit = txn.sorted_sets().edit(db(0), &k, Limits::NONE)?;
         let taken = edit.remove(txn, member.as_bytes())?;
         edit.finish(txn, db(0), &k)?;
         Ok(taken)
@@ -41,7 +41,7 @@ fn take_range(ks: &Keyspace, key: &str, rank: u64, count: u64) -> Vec<(String, f
     let mut taken = Vec::new();
     let done = write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
-        let mut edit = txn.edit_sorted_set(db(0), &k, Limits::NONE)?;
+        let mut edit = txn.sorted_sets().edit(db(0), &k, Limits::NONE)?;
         let show = |member: &[u8], score: f64| taken.push((text(member), score));
         let count = edit.remove_range(txn, rank, count, show)?;
         edit.finish(txn, db(0), &k)?;
@@ -183,7 +183,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
                 txn.strings().set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
-                assert!(matches!(txn.edit_sorted_set(db(0), &k, LIMITS), Err(Error::WrongType)));
+                assert!(matches!(txn.sorted_sets().edit(db(0), &k, LIMITS), Err(Error::WrongType)));
                 txn.delete(db(0), &k).expect("free memory");
             });
         }

@@ -228,8 +228,8 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
         if matches!(self.open, Open::None) {
             let limits = self.config.sorted_set_limits();
             self.open = Open::SortedSet(match self.absent()? {
-                Some(absent) => self.txn.edit_new_sorted_set(absent, limits),
-                None => self.txn.edit_sorted_set(self.db, &self.key, limits)?,
+                Some(absent) => self.txn.sorted_sets().edit_new(absent, limits),
+                None => self.txn.sorted_sets().edit(self.db, &self.key, limits)?,
             });
         }
         let Open::SortedSet(edit) = &mut self.open else { return Err(BAD_DATA.into()) };
