@@ -93,6 +93,7 @@ pub use stats::Stats;
 pub use streams::{
     GroupRead, StreamBound, StreamConsumer, StreamEdit, StreamEntry, StreamGroup, StreamHead,
     StreamId, StreamLimits, StreamPart, StreamPending, StreamProgress, StreamRef, StreamTrim,
+    Streams,
 };
 pub use strings::{Pinned, Strings};
 pub use txn::{AbsentKey, Entry, Expire, Savepoint, Txn};

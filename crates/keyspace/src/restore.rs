@@ -60,9 +60,9 @@ fn put_content(txn: &mut Txn<'_>, db: Db, key: &Key<'_>, value: &Content) -> Res
             }
             return Ok(!left.is_empty());
         }
-        Content::Stream(parts) => {
-            txn.edit_stream(db, key, |edit| parts.iter().try_for_each(|part| put_part(edit, part)))?
-        }
+        Content::Stream(parts) => txn
+            .streams()
+            .edit(db, key, |edit| parts.iter().try_for_each(|part| put_part(edit, part)))?,
     }
     Ok(true)
 }

@@ -98,7 +98,7 @@ fn is_stream(i: usize) -> bool {
 fn put_stream(ks: &Keyspace, key: &str) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
-        let done = txn.edit_stream(db(0), &key, |edit| {
+        let done = txn.streams().edit(db(0), &key, |edit| {
             let made = edit.create_group(b"group", StreamId::MIN, Some(0))?;
             let group = made.expect("none has this name");
             for ms in 1..60 {

@@ -81,7 +81,7 @@ fn change_stream(ks: &Keyspace, rng: &mut Rng, ms: u64) {
     write(ks, &["stream"], |txn| {
         let key = txn.key(b"stream");
         let id = StreamId { ms, seq: 0 };
-        let add = txn.edit_stream(db(0), &key, |edit| {
+        let add = txn.streams().edit(db(0), &key, |edit| {
             edit.append(id, &[b"field", value.as_slice()], limits)?;
             Ok(())
         });

@@ -108,7 +108,7 @@ fn list(ks: &Keyspace, key: &str, elements: usize) {
 fn stream(ks: &Keyspace, key: &str, entries: u64) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
-        let done = txn.edit_stream(db(0), &key, |edit| {
+        let done = txn.streams().edit(db(0), &key, |edit| {
             let group = edit.create_group(b"a group", StreamId::MIN, Some(0))?;
             let group = group.expect("none has this name");
             for ms in 1..=entries {

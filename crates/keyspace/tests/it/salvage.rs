@@ -75,7 +75,7 @@ fn put(ks: &Keyspace, i: usize) {
                     .put_with_time(at, &key, [(&field[..], &b"v"[..])], time, SMALL)
                     .map(drop)
             }),
-            13 => txn.edit_stream(at, &key, put_stream),
+            13 => txn.streams().edit(at, &key, put_stream),
             _ => txn.strings().set(
                 at,
                 &key,

@@ -24,7 +24,7 @@ fn add(ks: &Keyspace, key: &str, ms: u64) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
         let limits = StreamLimits::new(1024, 20);
-        txn.edit_stream(db(0), &key, |edit| edit.append(id(ms), &[b"field", b"value"], limits))
+        txn.streams().edit(db(0), &key, |edit| edit.append(id(ms), &[b"field", b"value"], limits))
     })
     .expect("free memory");
 }
@@ -33,7 +33,7 @@ fn add(ks: &Keyspace, key: &str, ms: u64) {
 fn deliver(ks: &Keyspace, key: &str, group: &str, consumer: &str, ids: &[u64], now: u64) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
-        txn.edit_stream(db(0), &key, |edit| {
+        txn.streams().edit(db(0), &key, |edit| {
             edit.create_group(group.as_bytes(), id(1), None)?;
             let mut group = edit.read().group(group.as_bytes())?.expect("a group");
             group.last = group.last.max(id(now));
@@ -89,7 +89,7 @@ fn step(ks: &Keyspace, random: &mut fastrand::Rng, now: u64) {
             let before = content(ks, key).map_or(0, |parts| pending(&parts));
             let gone = write(ks, &[key], |txn| {
                 let key = txn.key(key.as_bytes());
-                txn.edit_stream(db(0), &key, |edit| {
+                txn.streams().edit(db(0), &key, |edit| {
                     let Some(found) = edit.read().group(group.as_bytes())? else { return Ok(0) };
                     let gone = edit.drop_consumer(&found, consumer.as_bytes())?.unwrap_or(0);
                     (1..300).try_fold(gone as usize, |gone, ms| {
@@ -103,7 +103,7 @@ fn step(ks: &Keyspace, random: &mut fastrand::Rng, now: u64) {
         16 if content(ks, key).is_some() => {
             let dropped = write(ks, &[key], |txn| {
                 let key = txn.key(key.as_bytes());
-                txn.edit_stream(db(0), &key, |edit| edit.drop_group(group.as_bytes()))
+                txn.streams().edit(db(0), &key, |edit| edit.drop_group(group.as_bytes()))
             });
             assert!(dropped.is_ok());
         }

@@ -26,9 +26,8 @@ fn id(ms: u64) -> StreamId {
 fn add(ks: &Keyspace, key: &str, ms: u64, value: &str) -> Result<(), Error> {
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
-        txn.edit_stream(db(0), &k, |edit| {
-            edit.append(id(ms), &[b"field", value.as_bytes()], limits())
-        })
+        txn.streams()
+            .edit(db(0), &k, |edit| edit.append(id(ms), &[b"field", value.as_bytes()], limits()))
     })
 }
 
@@ -97,7 +96,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut 
                 held.keys().copied().filter(|_| random.u8(0..6) == 0).collect();
             let deleted = write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.edit_stream(db(0), &k, |edit| Ok(edit.delete(&some)? as usize))
+                txn.streams().edit(db(0), &k, |edit| Ok(edit.delete(&some)? as usize))
             });
             assert_eq!(deleted, Ok(some.len()));
             held.retain(|id, _| !some.contains(id));
@@ -109,7 +108,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut 
                 StreamTrim { bound: StreamBound::Len(left as u64), whole_nodes: false, most: 0 };
             let gone = write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.edit_stream(db(0), &k, |edit| edit.trim(trim))
+                txn.streams().edit(db(0), &k, |edit| edit.trim(trim))
             });
             assert_eq!(gone, Ok((held.len() - left) as u64));
             (0..held.len() - left).for_each(|_| drop(held.pop_first()));
@@ -130,7 +129,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut 
             write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
                 txn.strings().set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
-                let refused = txn.edit_stream(db(0), &k, |_| Ok(()));
+                let refused = txn.streams().edit(db(0), &k, |_| Ok(()));
                 assert_eq!(refused, Err(Error::WrongType));
                 txn.delete(db(0), &k).expect("free memory");
             });

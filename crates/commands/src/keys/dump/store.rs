@@ -313,7 +313,7 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
     fn stream(&mut self) -> Done {
         let parts = &*self.parts;
         let (limits, place) = (self.config.stream_limits(), &mut self.place);
-        let done = self.txn.edit_stream(self.db, &self.key, |edit| {
+        let done = self.txn.streams().edit(self.db, &self.key, |edit| {
             let mut writer = StreamWriter { edit, limits, group: None, consumer: None };
             writer.go_on(place)?;
             for part in &parts.stream {
