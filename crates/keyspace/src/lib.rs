@@ -67,7 +67,7 @@ mod walk;
 mod watch;
 
 pub use background::{Compacted, Compaction, Defragmentation, LockHold, Scrub};
-pub use bitmap::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bits};
+pub use bitmap::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bitmaps, Bits};
 pub use changes::{Change, Event};
 pub use check::Repaired;
 pub use collection::{Text, TimedField};

@@ -42,7 +42,7 @@ fn bitop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         let text = format!("ERR BITOP {name} must be called with at least two source keys.");
         return Err(Failure::text(text));
     }
-    let (len, wrote) = txn.combine_bits(call.db(), target, operation, sources)?;
+    let (len, wrote) = txn.bitmaps().combine(call.db(), target, operation, sources)?;
     if wrote {
         log(call, txn, operation)?;
         call.notify_stored(EventClass::String, "set", target, len == 0);
