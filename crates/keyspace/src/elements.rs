@@ -6,7 +6,7 @@ use crate::{Entry, Error, Txn, Type};
 impl Txn<'_> {
     /// Returns the number of elements of a list, a set or a sorted set.
     pub fn element_count(&self, entry: &Entry) -> Result<u64, Error> {
-        match self.type_of(entry) {
+        match self.properties(entry).value_type() {
             Type::List => self.list(entry)?.len(),
             Type::Set => Ok(self.members(entry, Type::Set)?.len()),
             _ => Ok(self.sorted_set(entry)?.len()),
@@ -24,7 +24,7 @@ impl Txn<'_> {
         count: usize,
         mut visit: impl FnMut(&[u8]),
     ) -> Result<u64, Error> {
-        if self.type_of(entry) == Type::Set {
+        if self.properties(entry).value_type() == Type::Set {
             let members = self.members(entry, Type::Set)?;
             return members.scan(cursor, count, |member, _| visit(member));
         }
@@ -51,7 +51,7 @@ impl Txn<'_> {
         let Some(last) = self.element_count(entry)?.checked_sub(1) else { return Ok(()) };
         let Some(distance) = last.checked_sub(first) else { return Ok(()) };
         let (from, number) = if backwards { (Side::Tail, distance) } else { (Side::Head, first) };
-        match self.type_of(entry) {
+        match self.properties(entry).value_type() {
             Type::List => self.list(entry)?.visit(number, from, visit),
             _ => self.sorted_set(entry)?.visit(number, backwards, |member, _| visit(member)),
         }

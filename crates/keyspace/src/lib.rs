@@ -96,7 +96,7 @@ pub use streams::{
     Streams,
 };
 pub use strings::{Pinned, Strings};
-pub use txn::{AbsentKey, Entry, Expire, Savepoint, Txn};
+pub use txn::{AbsentKey, Entry, Expire, Properties, Savepoint, Txn};
 pub use types::{Encoding, Type};
 pub use value::Str;
 pub use watch::Watch;

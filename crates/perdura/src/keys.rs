@@ -37,7 +37,7 @@ pub trait Keys: Execute {
     fn value_type(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueType>, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
-            Ok(tx.txn.peek(tx.db, &key).map(|entry| tx.txn.type_of(&entry)))
+            Ok(tx.txn.peek(tx.db, &key).map(|entry| tx.txn.properties(&entry).value_type()))
         })
     }
 
@@ -79,7 +79,8 @@ pub trait Keys: Execute {
     fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Duration>, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
-            let expiry = tx.txn.peek(tx.db, &key).and_then(|entry| tx.txn.expiry(&entry));
+            let expiry =
+                tx.txn.peek(tx.db, &key).and_then(|entry| tx.txn.properties(&entry).expiry());
             Ok(expiry.map(|at| Duration::from_millis(at.saturating_sub(tx.txn.now()))))
         })
     }

@@ -115,7 +115,7 @@ fn memory_usage(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     let key = call.key(0);
     match txn.peek(call.db(), &key) {
-        Some(entry) => call.out.integer(txn.memory(&entry) as i64),
+        Some(entry) => call.out.integer(txn.properties(&entry).memory() as i64),
         None => call.out.null(),
     }
     Ok(())

@@ -123,7 +123,7 @@ pub(super) fn of_all(txn: &Txn<'_>) -> String {
             let mut one = Digest::default();
             one.mix(name);
             if let Ok(value) = txn.content(entry) {
-                one.add_value(&value, txn.expiry(entry).is_some());
+                one.add_value(&value, txn.properties(entry).expiry().is_some());
             }
             all.add(&one.0);
         });
@@ -137,7 +137,7 @@ pub(super) fn of_value(txn: &Txn<'_>, db: Db, key: &Key<'_>) -> String {
     if let Some(entry) = txn.peek(db, key)
         && let Ok(value) = txn.content(&entry)
     {
-        digest.add_value(&value, txn.expiry(&entry).is_some());
+        digest.add_value(&value, txn.properties(&entry).expiry().is_some());
     }
     digest.hex()
 }
@@ -150,7 +150,8 @@ pub(super) fn full(txn: &Txn<'_>) -> String {
         txn.for_each(db, &mut |name, entry| {
             let value = txn.content(entry).map_or_else(|_| Vec::new(), parts);
             let value: Vec<&[u8]> = value.iter().map(Vec::as_slice).collect();
-            let expires: &[u8] = if txn.expiry(entry).is_some() { b"expires" } else { b"" };
+            let expires: &[u8] =
+                if txn.properties(entry).expiry().is_some() { b"expires" } else { b"" };
             all.xor(hash(&[&[&number, name], &value[..], &[expires]].concat()));
         });
     }

@@ -178,7 +178,7 @@ fn expire_generic(call: &mut Call<'_>, txn: &mut Txn<'_>, unit: Unit) -> Done {
     let at = expire_at(call, unit)?;
     let (db, key) = (call.db(), call.key(0));
     let found = txn.find_mut(db, &key)?;
-    if !found.is_some_and(|entry| conditions.hold(txn.expiry(&entry), at)) {
+    if !found.is_some_and(|entry| conditions.hold(txn.properties(&entry).expiry(), at)) {
         call.out.integer(0);
         return Ok(());
     }

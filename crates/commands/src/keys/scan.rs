@@ -81,7 +81,7 @@ impl<'a> Walk<'a> {
         let mut visited = 0;
         self.cursor = txn.scan(db, self.cursor, self.left, &mut |key, entry: &Entry| {
             visited += 1;
-            if self.options.wants(key, txn.type_of(entry)) {
+            if self.options.wants(key, txn.properties(entry).value_type()) {
                 self.found.push(key.to_vec());
             }
         });

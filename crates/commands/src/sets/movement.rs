@@ -32,7 +32,7 @@ fn smove(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         Some(entry) => {
             let contains = txn.members(&entry, Type::Set)?.contains(member)?;
             if let Some(target) = txn.find_mut(db, &to)?
-                && txn.type_of(&target) != Type::Set
+                && txn.properties(&target).value_type() != Type::Set
             {
                 return Err(WRONG_TYPE.into());
             }

@@ -133,7 +133,7 @@ fn answer(call: &mut Call<'_>, txn: &mut Txn<'_>, mut options: Options<'_>) -> D
 
 /// Returns the type of a value if it can be sorted.
 fn kind(txn: &Txn<'_>, entry: &Entry) -> Result<Type, Failure> {
-    match txn.type_of(entry) {
+    match txn.properties(entry).value_type() {
         kind @ (Type::List | Type::Set | Type::SortedSet) => Ok(kind),
         _ => Err(WRONG_TYPE.into()),
     }

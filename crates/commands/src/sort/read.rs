@@ -36,7 +36,7 @@ impl<'t, 'k> Reader<'t, 'k> {
             true => self.txn.find_mut_to_read(self.db, key)?,
             false => self.txn.find(self.db, key),
         };
-        if self.stores && found.is_some_and(|entry| self.txn.has_field_ttls(&entry)) {
+        if self.stores && found.is_some_and(|entry| self.txn.properties(&entry).has_field_ttls()) {
             self.txn.hashes().delete_expired(self.db, key)?;
             found = self.txn.find_mut(self.db, key)?;
         }
@@ -66,7 +66,7 @@ impl<'t, 'k> Reader<'t, 'k> {
         self.name = name;
         let Some(entry) = found? else { return Ok(None) };
         self.value.clear();
-        match (self.txn.type_of(&entry), field) {
+        match (self.txn.properties(&entry).value_type(), field) {
             (Type::String, None) => self.txn.string(&entry)?.append_to(&mut self.value)?,
             (Type::Hash, Some(field)) => {
                 let value = self.txn.members(&entry, Type::Hash)?.get(field)?;
@@ -102,7 +102,7 @@ pub(super) fn elements(
     entry: Entry,
     options: &Options<'_>,
 ) -> Result<Vec<Bytes>, Failure> {
-    let kind = reader.txn.type_of(&entry);
+    let kind = reader.txn.properties(&entry).value_type();
     let wanted = options.range(reader.txn.element_count(&entry)?);
     if options.as_they_are {
         return as_they_are(reader, &entry, options, kind);

@@ -78,7 +78,7 @@ fn delex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let &[_, _, word, operand] = call.args else {
         return Err("ERR wrong number of arguments for 'delex' command".into());
     };
-    if txn.type_of(&entry) != keyspace::Type::String {
+    if txn.properties(&entry).value_type() != keyspace::Type::String {
         return Err("ERR Key should be of string type if conditions are specified".into());
     }
     let comparison = Comparison::named(word)

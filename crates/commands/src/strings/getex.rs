@@ -55,7 +55,7 @@ fn getex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         Change::None => {}
         Change::Persist => {
             let entry = txn.peek(db, &key);
-            if entry.is_some_and(|entry| txn.expiry(&entry).is_some()) {
+            if entry.is_some_and(|entry| txn.properties(&entry).expiry().is_some()) {
                 txn.set_expiry(db, &key, None)?;
                 call.wrote_as(&[b"PERSIST", key.bytes()]);
                 call.notify(EventClass::Generic, "persist", &key);

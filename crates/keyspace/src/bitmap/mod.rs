@@ -124,9 +124,10 @@ impl Bitmaps<'_, '_> {
     fn open(&mut self, db: Db, key: &Key<'_>, last: u64) -> Result<(Option<Entry>, Need), Error> {
         let entry = self.txn.find_mut(db, key)?;
         let (len, raw) = match &entry {
-            Some(entry) => {
-                (self.txn.string(entry)?.len(), self.txn.encoding(entry) == Encoding::Raw)
-            }
+            Some(entry) => (
+                self.txn.string(entry)?.len(),
+                self.txn.properties(entry).encoding() == Encoding::Raw,
+            ),
             None => (0, false),
         };
         let need = match () {

@@ -12,7 +12,7 @@ use super::read::find;
 use crate::collection::{Text, elements, is_expired, item, time_at, time_item};
 use crate::layout::FIELDS;
 use crate::types::Encoding;
-use crate::{Entry, Error, Txn, entry};
+use crate::{Error, Txn};
 
 /// The maximum number of expired fields of a table that one command, or one step, deletes.
 const AT_ONCE: usize = 64;
@@ -182,12 +182,5 @@ impl Edit {
             }
             State::Table(dict) => dict.has_ttls(&txn.shards[self.place.shard]),
         }
-    }
-}
-
-impl Txn<'_> {
-    /// Returns true if the value is a hash of which any field has an expiry time of its own.
-    pub fn has_field_ttls(&self, entry: &Entry) -> bool {
-        entry::expiry_word(&self.shards[entry.shard], entry.at) & FIELDS != 0
     }
 }

@@ -20,11 +20,13 @@ mod lazy;
 mod lazy_free;
 mod listed;
 mod lookup;
+mod properties;
 mod savepoint;
 mod uses;
 mod write;
 
 pub use expiry::Expire;
+pub use properties::Properties;
 pub use savepoint::Savepoint;
 pub use write::AbsentKey;
 pub(crate) use write::Old;

@@ -2,30 +2,14 @@
 //!
 //! [`AccessTable`]: crate::eviction::access::AccessTable
 
-use super::{Entry, KeyLocation};
+use super::KeyLocation;
 use crate::{Db, Key, Txn};
 
 impl Txn<'_> {
-    /// Returns how many milliseconds ago the key was last used.
-    pub fn idle_ms(&self, entry: &Entry) -> u64 {
-        self.volatile(entry.shard).access.idle_ms(entry.which, self.now())
-    }
-
-    /// Returns Redis's logarithmic counter of uses; meaningful under an LFU policy.
-    pub fn frequency(&self, entry: &Entry) -> u8 {
-        let lfu = self.shared.lfu_settings();
-        self.volatile(entry.shard).access.frequency(entry.which, self.now(), lfu)
-    }
-
     /// Sets whether finding a key counts as a use of it from now on.
     #[inline]
     pub fn set_touches(&mut self, touches: bool) {
         self.touches = touches;
-    }
-
-    /// Records a use of the key, as TOUCH does.
-    pub fn touch(&mut self, entry: &Entry) {
-        self.volatile(entry.shard).access.touch(entry.which, self.now(), self.shared.lfu());
     }
 
     #[inline]

@@ -42,7 +42,7 @@ fn remove(ks: &Keyspace, key: &str, what: Type, fields: &[&str]) -> Result<(usiz
 fn encoding(ks: &Keyspace, key: &str) -> Encoding {
     let key = ks.key(key.as_bytes());
     let txn = ks.begin_one(key.shard(), NOW);
-    txn.encoding(&txn.peek(db(0), &key).expect("a key"))
+    txn.properties(&txn.peek(db(0), &key).expect("a key")).encoding()
 }
 
 /// Returns what a key holds, after comparing all ways of reading it.
@@ -50,7 +50,7 @@ fn read(ks: &Keyspace, number: usize, key: &str) -> Option<(Type, Fields)> {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.find(db(number), &key)?;
-    let what = txn.type_of(&entry);
+    let what = txn.properties(&entry).value_type();
     let members = txn.members(&entry, what).expect("members");
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
     let mut fields = Fields::new();
@@ -74,7 +74,7 @@ fn read(ks: &Keyspace, number: usize, key: &str) -> Option<(Type, Fields)> {
         (kind, elements.len()),
         (what, fields.len() * if what == Type::Set { 1 } else { 2 })
     );
-    assert!(txn.memory(&entry) > 0);
+    assert!(txn.properties(&entry).memory() > 0);
     Some((what, fields))
 }
 

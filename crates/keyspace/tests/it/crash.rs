@@ -73,7 +73,7 @@ impl Subject for Subjected {
             txn.for_each(db(d), &mut |key, entry| {
                 let known = KEYS.iter().find(|k| k.as_bytes() == key).unwrap_or(&"a key unknown");
                 let value = txn.string(entry).and_then(|value| value.to_vec()).unwrap_or_default();
-                state.insert((d, *known), (value, txn.expiry(entry).unwrap_or(0)));
+                state.insert((d, *known), (value, txn.properties(entry).expiry().unwrap_or(0)));
             });
         }
         drop(txn);

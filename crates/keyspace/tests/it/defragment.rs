@@ -10,7 +10,7 @@ fn contents(ks: &Keyspace) -> BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)> {
     let mut all = BTreeMap::new();
     txn.for_each(db(0), &mut |key, entry| {
         let value = txn.string(entry).and_then(|value| value.to_vec()).expect("a string");
-        all.insert(key.to_vec(), (value, txn.expiry(entry)));
+        all.insert(key.to_vec(), (value, txn.properties(entry).expiry()));
     });
     all
 }

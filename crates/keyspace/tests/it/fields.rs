@@ -67,7 +67,7 @@ fn read(ks: &Keyspace, now: u64, key: &str) -> Option<Fields> {
     let picked = members.random(|| random.u64(..)).expect("sound").expect("one of them");
     assert!(fields.contains_key(&text(picked.0.as_ref())));
     assert!(members.time(b"never there").expect("sound").is_none());
-    assert!(txn.memory(&entry) > 0);
+    assert!(txn.properties(&entry).memory() > 0);
     Some(fields)
 }
 
@@ -219,7 +219,7 @@ fn filled(ks: &Keyspace, key: &str, count: usize, long: bool) {
 fn encoding(ks: &Keyspace, key: &str) -> Encoding {
     let key = ks.key(key.as_bytes());
     let txn = ks.begin_one(key.shard(), NOW);
-    txn.encoding(&txn.peek(db(0), &key).expect("a key"))
+    txn.properties(&txn.peek(db(0), &key).expect("a key")).encoding()
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn expiry(ks: &Keyspace, number: usize, key: &str) -> Option<u64> {
     let key = ks.key(key.as_bytes());
     let txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.peek(db(number), &key).expect("the key");
-    txn.expiry(&entry)
+    txn.properties(&entry).expiry()
 }
 
 fn values() -> [String; 4] {

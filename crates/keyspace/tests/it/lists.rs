@@ -50,7 +50,8 @@ fn read(ks: &Keyspace, number: usize, key: &str) -> Option<VecDeque<String>> {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.find(db(number), &key)?;
-    assert_eq!((txn.type_of(&entry), txn.encoding(&entry)), (Type::List, Encoding::Quicklist));
+    let properties = txn.properties(&entry);
+    assert_eq!((properties.value_type(), properties.encoding()), (Type::List, Encoding::Quicklist));
     let list = txn.list(&entry).expect("a list");
     let len = list.len().expect("sound");
     let (mut found, mut backwards) = (VecDeque::new(), VecDeque::new());
@@ -67,7 +68,7 @@ fn read(ks: &Keyspace, number: usize, key: &str) -> Option<VecDeque<String>> {
     assert!(found == backwards && found.len() as u64 == len);
     let content: Vec<Vec<u8>> = found.iter().map(|element| element.clone().into_bytes()).collect();
     assert_eq!(txn.content(&entry), Ok(Content::Elements(Type::List, content)));
-    assert!(txn.memory(&entry) > 0);
+    assert!(properties.memory() > 0);
     Some(found)
 }
 

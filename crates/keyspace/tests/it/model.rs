@@ -87,7 +87,8 @@ fn compare(txn: &mut Txn<'_>, model: &mut Model) {
         txn.for_each(db(d), &mut |key, entry| {
             let value = txn.string(entry).and_then(|value| value.to_vec()).expect("a string");
             let known = KEYS.iter().find(|k| k.as_bytes() == key).expect("a key of ours");
-            let again = visited.insert((d, *known), (value, txn.expiry(entry).unwrap_or(0)));
+            let again =
+                visited.insert((d, *known), (value, txn.properties(entry).expiry().unwrap_or(0)));
             assert!(again.is_none(), "{known:.20} twice");
         });
     }
@@ -113,7 +114,7 @@ fn compare(txn: &mut Txn<'_>, model: &mut Model) {
             (found.len(), found.to_vec().map(|all| all.len())),
             (value.len(), Ok(value.len()))
         );
-        assert_eq!(txn.encoding(&entry) == Encoding::Int, found.as_int().is_some());
+        assert_eq!(txn.properties(&entry).encoding() == Encoding::Int, found.as_int().is_some());
     }
     for (d, name) in (0..DBS).flat_map(|d| KEYS.map(|name| (d, name))) {
         let key = txn.key(name.as_bytes());

@@ -134,7 +134,7 @@ fn model(ks: &Keyspace) -> Model {
         let mut txn = ks.begin_one(key.shard(), NOW);
         let entry = txn.find(at, &key).expect("it is in the snapshot");
         let content = txn.content(&entry).expect("a sound value").sorted();
-        let expiry = txn.expiry(&entry);
+        let expiry = txn.properties(&entry).expiry();
         ((at.number(), name), (content, expiry))
     };
     names.into_iter().map(read).collect()

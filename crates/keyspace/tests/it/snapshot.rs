@@ -15,7 +15,7 @@ fn state(ks: &Keyspace) -> State {
     for number in 0..16 {
         txn.for_each(db(number), &mut |key, entry| {
             let value = txn.content(entry).expect("a value").sorted();
-            state.insert((number, key.to_vec()), (value, txn.expiry(entry)));
+            state.insert((number, key.to_vec()), (value, txn.properties(entry).expiry()));
         });
     }
     state

@@ -67,7 +67,7 @@ fn read(ks: &Keyspace, number: usize, key: &str) -> Option<Vec<(String, f64)>> {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.find(db(number), &key)?;
-    assert_eq!(txn.type_of(&entry), Type::SortedSet);
+    assert_eq!(txn.properties(&entry).value_type(), Type::SortedSet);
     let sorted_set = txn.sorted_set(&entry).expect("a sorted set");
     let (mut found, mut backwards, mut scanned) = (Vec::new(), Vec::new(), Held::new());
     let forth = |member: &[u8], score: f64| {
@@ -100,10 +100,10 @@ fn read(ks: &Keyspace, number: usize, key: &str) -> Option<Vec<(String, f64)>> {
     assert_eq!(sorted_set.rank(b"nobody"), Ok(None));
     let content: Vec<Vec<u8>> = elements(&found);
     assert_eq!(txn.content(&entry), Ok(Content::Elements(Type::SortedSet, content)));
-    assert!(txn.memory(&entry) > 0);
+    assert!(txn.properties(&entry).memory() > 0);
     let is_small =
         found.len() <= LIMITS.entries && !found.iter().any(|(m, _)| m.len() > LIMITS.value);
-    assert!(is_small || txn.encoding(&entry) == Encoding::Skiplist);
+    assert!(is_small || txn.properties(&entry).encoding() == Encoding::Skiplist);
     Some(found)
 }
 

@@ -211,7 +211,8 @@ fn idle_time_and_frequency_follow_the_accesses() {
     let look = |now: u64| {
         let txn = ks.begin_one(0, now);
         let entry = txn.peek(db(0), &key).expect("the key");
-        (txn.idle_ms(&entry), txn.frequency(&entry))
+        let properties = txn.properties(&entry);
+        (properties.idle_ms(), properties.frequency())
     };
     assert_eq!(look(NOW + 5000).0, 5000);
     get(&ks, NOW + 5000, 0, "k");

@@ -50,7 +50,7 @@ fn content(ks: &Keyspace, key: &str) -> Option<Vec<StreamPart>> {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.find(db(0), &key)?;
-    assert!(txn.memory(&entry) > 0);
+    assert!(txn.properties(&entry).memory() > 0);
     match txn.content(&entry) {
         Ok(Content::Stream(parts)) => Some(parts),
         other => panic!("{other:?}"),

@@ -36,7 +36,8 @@ fn read(ks: &Keyspace, key: &str) -> Option<BTreeMap<StreamId, String>> {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.find(db(0), &key)?;
-    assert_eq!((txn.type_of(&entry), txn.encoding(&entry)), (Type::Stream, Encoding::Stream));
+    let properties = txn.properties(&entry);
+    assert_eq!((properties.value_type(), properties.encoding()), (Type::Stream, Encoding::Stream));
     let stream = txn.stream(&entry).expect("a stream");
     let mut found = BTreeMap::new();
     for reversed in [false, true] {
@@ -53,7 +54,7 @@ fn read(ks: &Keyspace, key: &str) -> Option<BTreeMap<StreamId, String>> {
         done.expect("sound");
         assert_eq!((count, found.len() as u64), (stream.head().len, count));
     }
-    assert!(txn.memory(&entry) > 0);
+    assert!(properties.memory() > 0);
     let Content::Stream(parts) = txn.content(&entry).expect("sound") else { panic!("a stream") };
     assert_eq!(entries(&parts), found);
     Some(found)

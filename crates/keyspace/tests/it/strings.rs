@@ -25,7 +25,7 @@ fn encoding(ks: &Keyspace, key: &str) -> Encoding {
     let key = ks.key(key.as_bytes());
     let txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.peek(db(0), &key).expect("the key");
-    txn.encoding(&entry)
+    txn.properties(&entry).encoding()
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn the_expiry_time_stays_goes_or_changes_as_asked() {
         let key = ks.key(key.as_bytes());
         let txn = ks.begin_one(key.shard(), NOW);
         let entry = txn.peek(db(0), &key).expect("the key");
-        txn.expiry(&entry)
+        txn.properties(&entry).expiry()
     };
     for (value, other) in [("text", "other"), ("1", "2"), ("1", "text"), ("text", "1")] {
         set_until(&ks, "k", value, Expire::At(NOW + 10));

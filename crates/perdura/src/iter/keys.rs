@@ -24,7 +24,7 @@ impl Wanted {
     pub(super) fn admits(&self, txn: &Txn<'_>, key: &[u8], entry: &Entry) -> bool {
         key.starts_with(&self.prefix)
             && self.pattern.as_ref().is_none_or(|pattern| resp::glob::matches(pattern, key))
-            && self.value_type.is_none_or(|wanted| txn.type_of(entry) == wanted)
+            && self.value_type.is_none_or(|wanted| txn.properties(entry).value_type() == wanted)
     }
 }
 

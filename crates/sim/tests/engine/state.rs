@@ -87,7 +87,10 @@ pub(crate) fn read(keyspace: &Keyspace, now: u64) -> State {
         txn.for_each(db, &mut |key, entry| {
             let unread = || Content::String(b"unread".to_vec());
             let value = txn.content(entry).map_or_else(|_| unread(), Content::sorted);
-            keys.insert((db.number(), key.to_vec()), (value, txn.expiry(entry).unwrap_or(0)));
+            keys.insert(
+                (db.number(), key.to_vec()),
+                (value, txn.properties(entry).expiry().unwrap_or(0)),
+            );
         });
     }
     txn.for_each_library(|name, code| {
