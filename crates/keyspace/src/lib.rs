@@ -77,6 +77,7 @@ pub use eviction::{Eviction, Policy};
 pub use fault_points::FaultPoint;
 pub use heap::{ShardWait, SnapshotError, SnapshotLost};
 pub use key::{DATABASES, Db, Key, slot};
+pub use keys::Keys;
 pub use keyspace::{Keyspace, PrefetchedBucket};
 pub use lists::{ListRef, Lists, NodeLimits, Side};
 pub use losses::Losses;

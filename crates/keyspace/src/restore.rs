@@ -30,7 +30,7 @@ impl Keyspace {
         let mut txn = self.begin_one(key.shard(), now);
         let is_there = put_content(&mut txn, item.db, &key, &item.value)?;
         if item.expiry.is_some() {
-            txn.set_expiry(item.db, &key, item.expiry)?;
+            txn.keys().set_expiry(item.db, &key, item.expiry)?;
         }
         txn.commit()?;
         Ok(is_there)

@@ -115,7 +115,7 @@ pub trait Sorting: Execute {
         self.whole(&[key.as_ref(), target.as_ref()], |tx| {
             let elements = tx.sorted_elements(&key, order)?;
             let target = tx.key(&target)?;
-            tx.txn.delete(tx.db, &target)?;
+            tx.txn.keys().delete(tx.db, &target)?;
             let elements = elements.iter().map(Vec::as_slice);
             if elements.len() == 0 {
                 return Ok(0);

@@ -20,7 +20,7 @@ impl Open<'_> {
         let key = self.key(&key)?;
         match value {
             Some(value) => self.txn.strings().set(self.db, &key, value, Expire::Keep)?,
-            None if is_there => drop(self.txn.delete(self.db, &key)?),
+            None if is_there => drop(self.txn.keys().delete(self.db, &key)?),
             None => {}
         }
         Ok(())

@@ -184,13 +184,13 @@ fn expire_generic(call: &mut Call<'_>, txn: &mut Txn<'_>, unit: Unit) -> Done {
     }
     match u64::try_from(at).ok().filter(|at| *at > txn.now()) {
         Some(at) => {
-            txn.set_expiry(db, &key, Some(at))?;
+            txn.keys().set_expiry(db, &key, Some(at))?;
             let mut digits = itoa::Buffer::new();
             call.wrote_as(&[b"PEXPIREAT", key.bytes(), digits.format(at).as_bytes()]);
             call.notify(EventClass::Generic, "expire", &key);
         }
         None => {
-            txn.delete(db, &key)?;
+            txn.keys().delete(db, &key)?;
             call.wrote_as(&[b"DEL", key.bytes()]);
             call.notify(EventClass::Generic, "del", &key);
         }

@@ -123,7 +123,7 @@ fn persist(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let expires =
         txn.find_mut(db, &key)?.is_some_and(|entry| txn.properties(&entry).expiry().is_some());
     if expires {
-        txn.set_expiry(db, &key, None)?;
+        txn.keys().set_expiry(db, &key, None)?;
         call.wrote();
         call.notify(EventClass::Generic, "persist", &key);
     }

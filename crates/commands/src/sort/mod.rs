@@ -162,8 +162,8 @@ fn reply(
 fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, values: &[Bytes]) -> Done {
     let (db, target, limits) = (call.db(), call.key(1), call.engine.config().list_limits());
     let was_there = match values.is_empty() {
-        true => txn.delete(db, &target)?,
-        false => txn.delete_to_overwrite(db, &target)?,
+        true => txn.keys().delete(db, &target)?,
+        false => txn.keys().delete_to_overwrite(db, &target)?,
     };
     if !values.is_empty() {
         txn.lists().push(db, &target, Side::Tail, values.iter().map(|value| &value[..]), limits)?;

@@ -118,7 +118,7 @@ fn delifeq(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 /// Deletes the key, which exists.
 fn delete(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let key = call.key(0);
-    txn.delete(call.db(), &key)?;
+    txn.keys().delete(call.db(), &key)?;
     call.wrote_as(&[b"DEL", key.bytes()]);
     call.notify(EventClass::Generic, "del", &key);
     call.out.integer(1);

@@ -37,7 +37,7 @@ impl Bitmaps<'_, '_> {
     ) -> Result<(usize, bool), Error> {
         let result = self.combined(db, operation, sources)?;
         if result.is_empty() {
-            return Ok((0, self.txn.delete(db, target)?));
+            return Ok((0, self.txn.keys().delete(db, target)?));
         }
         self.txn.strings().set_built(db, target, &result, Expire::Clear)?;
         Ok((result.len(), true))

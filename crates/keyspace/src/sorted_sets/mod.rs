@@ -67,8 +67,8 @@ impl SortedSets<'_, '_> {
         let mut members: Vec<(&[u8], f64)> = members.into_iter().collect();
         sort_scored(&mut members);
         let was_there = match members.is_empty() {
-            true => self.txn.delete(db, key)?,
-            false => self.txn.delete_to_overwrite(db, key)?,
+            true => self.txn.keys().delete(db, key)?,
+            false => self.txn.keys().delete_to_overwrite(db, key)?,
         };
         let mut edit = self.edit(db, key, limits)?;
         if members.len() > limits.entries.max(MANY) {

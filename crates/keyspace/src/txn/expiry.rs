@@ -35,14 +35,6 @@ impl Expire {
 }
 
 impl Txn<'_> {
-    /// Sets (`Some(unix ms)`) or removes the expiry time. Returns false if there is no such key.
-    pub fn set_expiry(&mut self, db: Db, key: &Key<'_>, at: Option<u64>) -> Result<bool, Error> {
-        let (place, Some(old)) = self.open(db, key)? else { return Ok(false) };
-        self.move_expiry(place, key, old, at.unwrap_or(0) | old.expiry & FIELDS)?;
-        self.record_change(place.shard, db, key.bytes, Event::Written);
-        Ok(true)
-    }
-
     /// Changes the expiry word of an entry in place, and adds the entry to the index of expiry
     /// times or removes it from there as needed.
     pub(crate) fn move_expiry(

@@ -51,7 +51,7 @@ fn set(txn: &mut Txn<'_>, key: &str, value: &[u8], expire: Expire) {
 
 fn delete(txn: &mut Txn<'_>, key: &str) {
     let key = txn.key(key.as_bytes());
-    txn.delete(db(0), &key).expect("free memory");
+    txn.keys().delete(db(0), &key).expect("free memory");
 }
 
 #[test]
@@ -79,12 +79,12 @@ fn writes_keep_within_their_budget() {
     check("INCR", c, 1, 1);
     let c = cost(&ks, &[KEY], there, |txn| {
         let key = txn.key(KEY.as_bytes());
-        txn.set_expiry(db(0), &key, Some(NOW + 5)).expect("free memory");
+        txn.keys().set_expiry(db(0), &key, Some(NOW + 5)).expect("free memory");
     });
     check("EXPIRE", c, 1, 2);
     let c = cost(&ks, &[KEY], expiring, |txn| {
         let key = txn.key(KEY.as_bytes());
-        txn.set_expiry(db(0), &key, None).expect("free memory");
+        txn.keys().set_expiry(db(0), &key, None).expect("free memory");
     });
     check("PERSIST", c, 1, 2);
     let c = cost(&ks, &[KEY], there, |txn| delete(txn, KEY));

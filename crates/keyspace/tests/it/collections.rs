@@ -140,7 +140,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
         9 => {
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.rename((db(0), &k), (db(0), &o)).expect("free memory");
+                txn.keys().rename((db(0), &k), (db(0), &o)).expect("free memory");
             });
             if let Some(held) = model.0.remove(&at) {
                 model.0.insert((0, other), held);
@@ -150,7 +150,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             let to = random.usize(0..2);
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.copy((db(0), &k), (db(to), &o)).expect("free memory");
+                txn.keys().copy((db(0), &k), (db(to), &o)).expect("free memory");
             });
             if let Some(held) = model.0.get(&at).cloned() {
                 model.0.insert((to, other), held);
@@ -160,10 +160,10 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
                 match random.bool() {
-                    true => txn.delete(db(0), &k).map(|_| ()),
+                    true => txn.keys().delete(db(0), &k).map(|_| ()),
                     false => txn.strings().set(db(0), &k, b"a string", Expire::Clear),
                 }
-                .and_then(|()| txn.delete(db(0), &k))
+                .and_then(|()| txn.keys().delete(db(0), &k))
                 .expect("free memory")
             });
             model.0.remove(&at);
@@ -292,7 +292,7 @@ fn a_large_hash_goes_at_once_and_is_freed_in_bounded_steps() {
     let full = ks.heap().used();
     write(&ks, &["large"], |txn| {
         let key = txn.key(b"large");
-        assert_eq!(txn.delete(db(0), &key), Ok(true));
+        assert_eq!(txn.keys().delete(db(0), &key), Ok(true));
     });
     assert!(full - ks.heap().used() < 1024, "the entry and the header alone go at once");
     // A home bucket is freed as a whole, which may exceed the budget.

@@ -22,7 +22,7 @@ fn set(ks: &Keyspace, key: &str, len: usize) -> bool {
 fn remove(ks: &Keyspace, key: &str) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
-        assert!(txn.delete(db(0), &key).expect("free memory"), "it was there");
+        assert!(txn.keys().delete(db(0), &key).expect("free memory"), "it was there");
     });
 }
 

@@ -52,7 +52,7 @@ fn a_scan_meets_every_key_that_stays_while_others_come_and_go() {
             let gone = format!("new:{}:7", round / 2);
             write(&ks, &[&gone], |txn| {
                 let key = txn.key(gone.as_bytes());
-                txn.delete(db(0), &key).expect("free memory");
+                txn.keys().delete(db(0), &key).expect("free memory");
             });
         }
     });
@@ -121,7 +121,7 @@ fn a_flushed_database_is_empty_at_once_and_its_memory_is_freed() {
     check(&ks, "key:5", Some("new"));
     write(&ks, &["key:5"], |txn| {
         let key = txn.key(b"key:5");
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
     // The index of the new key, which has one segment, stays.
     assert!(ks.heap().used() - before <= 8192, "{} bytes", ks.heap().used() - before);

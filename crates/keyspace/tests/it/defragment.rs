@@ -31,7 +31,7 @@ fn remove(ks: &Keyspace, i: usize) {
     write(ks, &[&name(i)], |txn| {
         let name = name(i);
         let key = txn.key(name.as_bytes());
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
 }
 
@@ -104,7 +104,7 @@ fn space_of_one_size_serves_another_afterwards() {
             let name = format!("small:{i}");
             write(&ks, &[&name], |txn| {
                 let key = txn.key(name.as_bytes());
-                txn.delete(db(0), &key).expect("free memory");
+                txn.keys().delete(db(0), &key).expect("free memory");
             });
         }
         if defragmented {

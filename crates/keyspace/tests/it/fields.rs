@@ -128,7 +128,8 @@ fn step(ks: &Keyspace, model: &mut Model, now: u64, random: &mut fastrand::Rng) 
             let done = write_at(ks, now, &[key, other], |txn| {
                 let (from, to) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
                 let (from, to) = ((db(0), &from), (db(0), &to));
-                if copies { txn.copy(from, to) } else { txn.rename(from, to) }.expect("free memory")
+                if copies { txn.keys().copy(from, to) } else { txn.keys().rename(from, to) }
+                    .expect("free memory")
             });
             assert_eq!(done, model.contains_key(key));
             if done && key != other {
@@ -140,7 +141,7 @@ fn step(ks: &Keyspace, model: &mut Model, now: u64, random: &mut fastrand::Rng) 
             let until = Some(now + 80).filter(|_| random.bool());
             let done = write_at(ks, now, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.set_expiry(db(0), &k, until).expect("free memory")
+                txn.keys().set_expiry(db(0), &k, until).expect("free memory")
             });
             assert_eq!(done, model.contains_key(key));
             if let Some(held) = model.get_mut(key) {

@@ -110,7 +110,7 @@ fn values_that_are_freed_in_the_background_are_counted_once_they_are() {
         let key = ks.key(key.as_bytes());
         let mut txn = ks.begin_one(0, NOW);
         let savepoint = txn.savepoint();
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
         if !commit {
             txn.rollback_to(savepoint);
         }

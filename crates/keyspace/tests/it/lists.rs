@@ -123,7 +123,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
         16 => {
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.rename((db(0), &k), (db(0), &o)).expect("free memory");
+                txn.keys().rename((db(0), &k), (db(0), &o)).expect("free memory");
             });
             if let Some(held) = model.remove(&at).filter(|held| !held.is_empty()) {
                 model.insert((0, other), held);
@@ -133,7 +133,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             let to = random.usize(0..2);
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.copy((db(0), &k), (db(to), &o)).expect("free memory");
+                txn.keys().copy((db(0), &k), (db(to), &o)).expect("free memory");
             });
             let copy = held.clone();
             if !copy.is_empty() {
@@ -147,7 +147,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
                 txn.strings().set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
                 let pushed = txn.lists().push(db(0), &k, side, [&b"no"[..]], limits());
                 assert_eq!(pushed, Err(Error::WrongType));
-                txn.delete(db(0), &k).expect("free memory");
+                txn.keys().delete(db(0), &k).expect("free memory");
             });
         }
     }
@@ -280,7 +280,7 @@ fn a_long_list_is_deleted_in_bounded_steps() {
     push(&ks, "a", Side::Tail, &elements).expect("free memory");
     write(&ks, &["a"], |txn| {
         let key = txn.key(b"a");
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
     assert_eq!(read(&ks, 0, "a"), None);
     let (steps, _) = reclaim_in_steps(&ks, 50, 40);

@@ -88,14 +88,14 @@ fn each_change_of_a_value_ends_its_copy() {
     let deleted = |ks: &Keyspace| {
         write(ks, &["k"], |txn| {
             let key = txn.key(b"k");
-            txn.delete(db(0), &key).expect("free memory");
+            txn.keys().delete(db(0), &key).expect("free memory");
         });
     };
     check(deleted, "k", None);
     let renamed = |ks: &Keyspace| {
         write(ks, &["k", "new"], |txn| {
             let (from, to) = (txn.key(b"k"), txn.key(b"new"));
-            txn.rename((db(0), &from), (db(0), &to)).expect("free memory");
+            txn.keys().rename((db(0), &from), (db(0), &to)).expect("free memory");
         });
     };
     check(renamed, "new", Some(&a));
@@ -103,7 +103,7 @@ fn each_change_of_a_value_ends_its_copy() {
     let copied = |ks: &Keyspace| {
         write(ks, &["k", "other"], |txn| {
             let (from, to) = (txn.key(b"other"), txn.key(b"k"));
-            txn.copy((db(0), &from), (db(0), &to)).expect("free memory");
+            txn.keys().copy((db(0), &from), (db(0), &to)).expect("free memory");
         });
     };
     check(copied, "k", Some(&value('o')));
@@ -140,7 +140,7 @@ fn a_longer_value_in_a_block_of_its_own_ends_with_each_change_too() {
     hit(&"m".repeat(10_000));
     write(&ks, &["k", "new"], |txn| {
         let (from, to) = (txn.key(b"k"), txn.key(b"new"));
-        txn.rename((db(0), &from), (db(0), &to)).expect("free memory");
+        txn.keys().rename((db(0), &from), (db(0), &to)).expect("free memory");
     });
     // The block has a new owner, but the same bytes.
     assert_eq!(counted(&ks, || drop(get(&ks, "new"))), (1, 0));
@@ -186,7 +186,7 @@ fn a_moved_value_is_copied_again() {
         for n in (0..300).filter(|n| n % 30 != 0) {
             let name = name(n);
             let key = txn.key(name.as_bytes());
-            txn.delete(db(0), &key).expect("free memory");
+            txn.keys().delete(db(0), &key).expect("free memory");
         }
     });
     let read = || (0..300).step_by(30).for_each(|n| drop(get(&ks, &name(n))));

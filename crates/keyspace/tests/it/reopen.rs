@@ -12,7 +12,7 @@ fn fill(ks: &Keyspace) {
     set(ks, "gone", "x");
     write(ks, &["gone"], |txn| {
         let key = txn.key(b"gone");
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
     let mut txn = ks.begin_all(NOW);
     txn.swap(db(0), db(7)).expect("free memory");

@@ -85,7 +85,7 @@ fn put(ks: &Keyspace, i: usize) {
         }
         .expect("free memory");
         if expiry(i).is_some() {
-            txn.set_expiry(at, &key, expiry(i)).expect("free memory");
+            txn.keys().set_expiry(at, &key, expiry(i)).expect("free memory");
         }
     });
 }
@@ -109,8 +109,10 @@ fn make(path: &Path, closed: bool) -> Vec<u8> {
     // Freed blocks keep the bytes of older entries.
     (0..KEYS).for_each(|i| set_until(&ks, &name(i), "an older value", Expire::Clear));
     for i in 0..KEYS {
-        write(&ks, &[&name(i)], |txn| {
-            txn.delete(db(0), &txn.key(name(i).as_bytes())).expect("free memory")
+        let name = name(i);
+        write(&ks, &[&name], |txn| {
+            let key = txn.key(name.as_bytes());
+            txn.keys().delete(db(0), &key).expect("free memory")
         });
         put(&ks, i);
     }

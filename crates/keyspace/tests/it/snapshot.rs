@@ -83,10 +83,10 @@ fn disturb(ks: &Keyspace, random: &mut fastrand::Rng) {
             let fields = pairs.iter().map(|(field, _)| field.as_bytes());
             txn.hashes().remove(number, &from, fields).map(|_| ())
         }),
-        5 => txn.delete(number, &from).map(|_| ()),
-        6 => txn.rename((number, &from), (number, &to)).map(|_| ()),
-        7 => txn.set_expiry(number, &from, Some(NOW + 1 + random.u64(0..9))).map(|_| ()),
-        _ => txn.copy((number, &from), (db(2), &to)).map(|_| ()),
+        5 => txn.keys().delete(number, &from).map(|_| ()),
+        6 => txn.keys().rename((number, &from), (number, &to)).map(|_| ()),
+        7 => txn.keys().set_expiry(number, &from, Some(NOW + 1 + random.u64(0..9))).map(|_| ()),
+        _ => txn.keys().copy((number, &from), (db(2), &to)).map(|_| ()),
     };
     match done {
         Ok(()) => {}

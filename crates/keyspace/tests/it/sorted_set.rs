@@ -161,7 +161,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
         16 => {
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.rename((db(0), &k), (db(0), &o)).expect("free memory");
+                txn.keys().rename((db(0), &k), (db(0), &o)).expect("free memory");
             });
             if let Some(held) = model.remove(&at).filter(|held| !held.is_empty()) {
                 model.insert((0, other), held);
@@ -171,7 +171,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             let to = random.usize(0..2);
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.copy((db(0), &k), (db(to), &o)).expect("free memory");
+                txn.keys().copy((db(0), &k), (db(to), &o)).expect("free memory");
             });
             let copy = held.clone();
             if !copy.is_empty() {
@@ -184,7 +184,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
                 let k = txn.key(key.as_bytes());
                 txn.strings().set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
                 assert!(matches!(txn.sorted_sets().edit(db(0), &k, LIMITS), Err(Error::WrongType)));
-                txn.delete(db(0), &k).expect("free memory");
+                txn.keys().delete(db(0), &k).expect("free memory");
             });
         }
     }
@@ -282,7 +282,7 @@ fn a_large_sorted_set_is_deleted_in_bounded_steps() {
     let full = ks.heap().used();
     write(&ks, &["a"], |txn| {
         let key = txn.key(b"a");
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
     assert!(full - ks.heap().used() < 1024, "the entry and the header alone go at once");
     assert_eq!(read(&ks, 0, "a"), None);
@@ -342,7 +342,7 @@ fn a_damaged_tree_is_not_copied_in_part_and_no_source_is_given_up() {
         let mut txn = ks.begin(&keys, NOW);
         let (from, to) = (txn.key(b"harmed"), txn.key(other.as_bytes()));
         let (from, to) = ((db(0), &from), (db(0), &to));
-        let done = if keep { txn.copy(from, to) } else { txn.rename(from, to) };
+        let done = if keep { txn.keys().copy(from, to) } else { txn.keys().rename(from, to) };
         assert!(matches!(done, Err(Error::Damaged(_))), "{done:?}");
     }
     let key = ks.key(b"harmed");

@@ -161,7 +161,7 @@ fn what_deletes_left_is_freed_before_anything_is_evicted() {
         common::write(&ks, &[&format!("large:{i}")], |txn| {
             let name = format!("large:{i}");
             let key = txn.key(name.as_bytes());
-            txn.delete(db(0), &key).expect("free memory");
+            txn.keys().delete(db(0), &key).expect("free memory");
         });
     }
     assert!(ks.excess() > 0);
@@ -196,7 +196,7 @@ fn a_full_heap_answers_full_loses_nothing_and_can_be_emptied() {
     for name in &kept {
         let key = ks.key(name.as_bytes());
         let mut txn = ks.begin_one(key.shard(), NOW);
-        assert_eq!(txn.delete(db(0), &key), Ok(true));
+        assert_eq!(txn.keys().delete(db(0), &key), Ok(true));
         txn.commit().expect("a commit");
     }
     set(&ks, "again", &value);

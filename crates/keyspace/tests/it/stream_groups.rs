@@ -112,10 +112,10 @@ fn step(ks: &Keyspace, random: &mut fastrand::Rng, now: u64) {
             let renames = random.bool();
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.delete(db(0), &o).expect("free memory");
+                txn.keys().delete(db(0), &o).expect("free memory");
                 match renames {
-                    true => txn.rename((db(0), &k), (db(0), &o)).expect("free memory"),
-                    false => txn.copy((db(0), &k), (db(0), &o)).expect("free memory"),
+                    true => txn.keys().rename((db(0), &k), (db(0), &o)).expect("free memory"),
+                    false => txn.keys().copy((db(0), &k), (db(0), &o)).expect("free memory"),
                 }
             });
             assert_eq!(content(ks, other), source);
@@ -123,7 +123,7 @@ fn step(ks: &Keyspace, random: &mut fastrand::Rng, now: u64) {
         19 => {
             write(ks, &[key], |txn| {
                 let key = txn.key(key.as_bytes());
-                txn.delete(db(0), &key).expect("free memory");
+                txn.keys().delete(db(0), &key).expect("free memory");
             });
         }
         _ => drop(ks.reclaim_step(random.usize(0..ks.shards()), 9).expect("a step")),
@@ -187,7 +187,7 @@ fn a_stream_of_many_pending_entries_is_deleted_in_bounded_steps() {
     }
     write(&ks, &["a"], |txn| {
         let key = txn.key(b"a");
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
     let (steps, _) = reclaim_in_steps(&ks, 50, 40);
     assert!(steps > 400, "{steps}");

@@ -117,8 +117,8 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut 
         17 | 18 if key != other => {
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.delete(db(0), &o).expect("free memory");
-                txn.copy((db(0), &k), (db(0), &o)).expect("free memory");
+                txn.keys().delete(db(0), &o).expect("free memory");
+                txn.keys().copy((db(0), &k), (db(0), &o)).expect("free memory");
             });
             match model.get(key).cloned() {
                 Some(held) => model.insert(other, held),
@@ -132,7 +132,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut 
                 txn.strings().set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
                 let refused = txn.streams().edit(db(0), &k, |_| Ok(()));
                 assert_eq!(refused, Err(Error::WrongType));
-                txn.delete(db(0), &k).expect("free memory");
+                txn.keys().delete(db(0), &k).expect("free memory");
             });
         }
     }
@@ -211,7 +211,7 @@ fn a_long_stream_is_deleted_in_bounded_steps() {
     (1..=30_000).for_each(|n| add(&ks, "a", n, "an entry of some length").expect("free memory"));
     write(&ks, &["a"], |txn| {
         let key = txn.key(b"a");
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
     assert_eq!(read(&ks, "a"), None);
     let (steps, _) = reclaim_in_steps(&ks, 50, 40);

@@ -51,7 +51,7 @@ fn a_key_may_be_as_long_as_a_value() {
         assert_eq!(ks.count(db(0)).0, 1);
         write(&ks, &[&key], |txn| {
             let key = txn.key(key.as_bytes());
-            assert_eq!(txn.delete(db(0), &key), Ok(true));
+            assert_eq!(txn.keys().delete(db(0), &key), Ok(true));
         });
         check(&ks, &key, None);
         ks.check().expect("an intact keyspace");
@@ -168,7 +168,7 @@ fn a_writer_begins_again_where_a_key_has_expired() {
     check(&ks, "k", Some("old"));
     let deleted = write_at(&ks, NOW + 1, &["k"], |txn| {
         let key = txn.key(b"k");
-        let found = txn.delete(db(0), &key);
+        let found = txn.keys().delete(db(0), &key);
         let events: Vec<_> = txn.changes().map(|change| change.event).collect();
         (found, events)
     });

@@ -24,7 +24,7 @@ fn has_expired(ks: &Keyspace, now: u64, watch: &Watch) -> bool {
 fn delete(ks: &Keyspace, now: u64, key: &str) {
     write_at(ks, now, &[key], |txn| {
         let key = txn.key(key.as_bytes());
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
 }
 

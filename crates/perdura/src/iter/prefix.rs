@@ -92,7 +92,7 @@ impl Perdura {
                     }
                 });
                 for key in &found {
-                    txn.delete(db, &self.keyspace.key(key))?;
+                    txn.keys().delete(db, &self.keyspace.key(key))?;
                 }
                 self.keyspace.check_losses(losses)?;
                 self.commit(&mut txn)?;

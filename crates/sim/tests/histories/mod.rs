@@ -156,7 +156,7 @@ pub(crate) fn an_append_to_a_moved_string_leaves_the_move_whole() {
     for n in 1..40 {
         let name = format!("k{n:02}");
         let key = txn.key(name.as_bytes());
-        txn.delete(db(), &key).expect("a delete");
+        txn.keys().delete(db(), &key).expect("a delete");
     }
     txn.commit().expect("a commit");
     drop(txn);

@@ -194,7 +194,7 @@ impl<'t> Transfer<'t, '_> {
                 // Its shard is locked: no other client changes it from here on.
                 if sent.is_changed.load(Relaxed) {
                     changed.push(sent.key);
-                } else if txn.delete(call.db(), key)? {
+                } else if txn.keys().delete(call.db(), key)? {
                     words.push(key.bytes());
                 }
             }

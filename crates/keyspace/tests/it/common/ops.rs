@@ -164,19 +164,19 @@ pub(crate) fn apply(txn: &mut Txn<'_>, op: &Op) -> Result<(), Error> {
         }
         Op::Delete(d, k) => {
             let key = key(k);
-            txn.delete(db(*d), &key)?;
+            txn.keys().delete(db(*d), &key)?;
         }
         Op::SetExpiry(d, k, at) => {
             let (key, at) = (key(k), at.map(|ms| txn.now() + ms));
-            txn.set_expiry(db(*d), &key, at)?;
+            txn.keys().set_expiry(db(*d), &key, at)?;
         }
         Op::Rename(a, b) => {
             let (from, to) = (key(&a.1), key(&b.1));
-            txn.rename((db(a.0), &from), (db(b.0), &to))?;
+            txn.keys().rename((db(a.0), &from), (db(b.0), &to))?;
         }
         Op::Copy(a, b) => {
             let (from, to) = (key(&a.1), key(&b.1));
-            txn.copy((db(a.0), &from), (db(b.0), &to))?;
+            txn.keys().copy((db(a.0), &from), (db(b.0), &to))?;
         }
         Op::Flush(d) => {
             txn.flush(db(*d))?;
