@@ -46,7 +46,7 @@ impl Txn<'_> {
     pub fn flush_libraries(&mut self) -> Result<u64, Error> {
         self.forget();
         let places = (0..self.shards.len()).map(|shard| KeyLocation { shard, db: LIBRARIES });
-        places.into_iter().try_fold(0, |all, place| Ok(all + self.flush_place(place)?))
+        places.into_iter().try_fold(0, |all, place| Ok(all + self.databases().flush_place(place)?))
     }
 
     /// Calls `show` with each function library in the locked shards: its name, and its code or the

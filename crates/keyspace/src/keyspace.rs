@@ -172,7 +172,8 @@ impl Keyspace {
         Txn::new(&self.shared, locked, now)
     }
 
-    /// Returns the shard in which a SCAN continues from this cursor: lock it for [`Txn::scan`].
+    /// Returns the shard in which a SCAN continues from this cursor: lock it for
+    /// [`crate::Database::scan`].
     pub fn scan_shard(&self, cursor: u64) -> usize {
         cursor_shard(cursor).min(self.shards() - 1)
     }

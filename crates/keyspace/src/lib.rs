@@ -72,6 +72,7 @@ pub use changes::{Change, Event};
 pub use check::Repaired;
 pub use collection::{Text, TimedField};
 pub use damage::KeyDamage;
+pub use databases::{Database, Databases};
 pub use error::{CommitError, Error};
 pub use eviction::{Eviction, Policy};
 pub use fault_points::FaultPoint;

@@ -117,9 +117,9 @@ fn score(text: &[u8]) -> Vec<u8> {
 /// Returns the signature of all databases.
 pub(super) fn of_all(txn: &Txn<'_>) -> String {
     let mut all = Digest::default();
-    for db in Db::all().filter(|db| txn.count(*db) > 0) {
+    for db in Db::all().filter(|db| txn.database(*db).count() > 0) {
         all.mix(&(db.number() as u32).to_be_bytes());
-        txn.for_each(db, &mut |name, entry| {
+        txn.database(db).for_each(&mut |name, entry| {
             let mut one = Digest::default();
             one.mix(name);
             if let Ok(value) = txn.content(entry) {
@@ -147,7 +147,7 @@ pub(super) fn full(txn: &Txn<'_>) -> String {
     let mut all = Digest::default();
     for db in Db::all() {
         let number = [db.number() as u8];
-        txn.for_each(db, &mut |name, entry| {
+        txn.database(db).for_each(&mut |name, entry| {
             let value = txn.content(entry).map_or_else(|_| Vec::new(), parts);
             let value: Vec<&[u8]> = value.iter().map(Vec::as_slice).collect();
             let expires: &[u8] =

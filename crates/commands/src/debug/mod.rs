@@ -189,8 +189,8 @@ fn table_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     };
     let text = format!(
         "[Dictionary HT]\n{}[Expires HT]\n{}",
-        part(txn.count(db)),
-        part(txn.count_expiring(db))
+        part(txn.database(db).count()),
+        part(txn.database(db).count_expiring())
     );
     call.out.verbatim(*b"txt", text);
     Ok(())

@@ -142,7 +142,7 @@ pub(crate) fn save_locked<W: Write>(
     done?;
     let (mut keys, mut done) = (KeyWriter::new(&dump), Ok(()));
     for db in Db::all() {
-        txn.for_each(db, &mut |key, entry| {
+        txn.database(db).for_each(&mut |key, entry| {
             if done.is_ok() {
                 done = add_entry(&mut keys, txn, db, key, entry);
             }

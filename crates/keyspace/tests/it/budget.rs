@@ -169,7 +169,7 @@ fn swapping_databases_is_one_word() {
     let ks = emulated(&dir.path().join("pool"), 4);
     let before = pmem::counters();
     let mut txn = ks.begin_all(NOW);
-    txn.swap(db(0), db(1)).expect("free memory");
+    txn.databases().swap(db(0), db(1)).expect("free memory");
     txn.commit().expect("a commit");
     check("SWAPDB", pmem::counters().since(&before), 1, 1);
 }

@@ -192,7 +192,7 @@ fn lives(ks: &Keyspace, seed: u64, steps: usize) {
             compare(ks, &model);
         }
     }
-    let _ = write(ks, &KEYS, |txn| txn.flush(db(0)));
+    let _ = write(ks, &KEYS, |txn| txn.databases().flush(db(0)));
     reclaim_all(ks);
     ks.check().expect("a sound pool");
 }
@@ -319,6 +319,6 @@ fn a_table_whose_number_of_members_cannot_be_read_is_not_changed() {
         assert!(matches!(removed, Err(Error::Damaged(_))), "{removed:?}");
         let added = put(&ks, "big", what, &[("another", "")]);
         assert!(matches!(added, Err(Error::Damaged(_))), "{added:?}");
-        assert_eq!(ks.begin_all(NOW).count(db(0)), 1, "the key is there");
+        assert_eq!(ks.begin_all(NOW).database(db(0)).count(), 1, "the key is there");
     }
 }

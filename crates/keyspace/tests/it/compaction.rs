@@ -125,7 +125,7 @@ fn check_left(ks: &Keyspace, left: &[String]) {
         assert!(common::get(ks, NOW, 0, key).is_some(), "{key}");
     }
     let mut count = 0;
-    ks.begin_all(NOW).for_each(db(0), &mut |_, _| count += 1);
+    ks.begin_all(NOW).database(db(0)).for_each(&mut |_, _| count += 1);
     assert_eq!(count, left.len());
 }
 

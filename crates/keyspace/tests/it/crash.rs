@@ -70,7 +70,7 @@ impl Subject for Subjected {
         let mut state = State::new();
         let txn = ks.begin_all(NOW);
         for d in 0..DBS {
-            txn.for_each(db(d), &mut |key, entry| {
+            txn.database(db(d)).for_each(&mut |key, entry| {
                 let known = KEYS.iter().find(|k| k.as_bytes() == key).unwrap_or(&"a key unknown");
                 let value = txn.string(entry).and_then(|value| value.to_vec()).unwrap_or_default();
                 state.insert((d, *known), (value, txn.properties(entry).expiry().unwrap_or(0)));

@@ -8,7 +8,7 @@ use keyspace::{Compacted, Compaction, Defragmentation, Expire, Keyspace};
 fn contents(ks: &Keyspace) -> BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)> {
     let txn = ks.begin_all(NOW);
     let mut all = BTreeMap::new();
-    txn.for_each(db(0), &mut |key, entry| {
+    txn.database(db(0)).for_each(&mut |key, entry| {
         let value = txn.string(entry).and_then(|value| value.to_vec()).expect("a string");
         all.insert(key.to_vec(), (value, txn.properties(entry).expiry()));
     });

@@ -173,7 +173,7 @@ fn expire_all(ks: &Keyspace, now: u64) -> usize {
 
 fn counted(ks: &Keyspace) -> (u64, u64) {
     let txn = ks.begin_all(0);
-    (txn.count_expiring(db(0)), txn.count_with_times(db(0)))
+    (txn.database(db(0)).count_expiring(), txn.database(db(0)).count_with_times())
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn what_takes_the_place_of_a_hash_has_no_fields() {
     });
     assert_eq!((ks.count(db(0)), counted(&ks)), ((1, 0), (0, 0)));
     filled(&ks, "g", 5, true);
-    write_at(&ks, NOW, &["g"], |txn| assert_eq!(txn.flush(db(0)), Ok(2)));
+    write_at(&ks, NOW, &["g"], |txn| assert_eq!(txn.databases().flush(db(0)), Ok(2)));
     assert_eq!(counted(&ks), (0, 0));
     while common::goes_on() && ks.reclaim_step(0, 1000).expect("a commit").more {}
     ks.check().expect("an intact keyspace");

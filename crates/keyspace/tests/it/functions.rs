@@ -220,10 +220,10 @@ fn libraries_are_no_keys_and_outlive_a_flush_of_all_databases() {
     put(&ks, "key", b"#!lua name=key\n");
     let mut txn = ks.begin_all(NOW);
     for number in 0..16 {
-        txn.flush(db(number)).expect("free memory");
+        txn.databases().flush(db(number)).expect("free memory");
     }
     txn.commit().expect("a commit");
-    assert_eq!(txn.count(db(0)), 0);
+    assert_eq!(txn.database(db(0)).count(), 0);
     drop(txn);
     assert_eq!(libraries(&ks), State::from([(b"key".to_vec(), b"#!lua name=key\n".to_vec())]));
 }

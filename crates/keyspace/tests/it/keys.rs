@@ -150,7 +150,7 @@ fn what_was_just_found_is_not_found_after_it_changed() {
     assert!(txn.find(db(0), &b).is_none());
     let entry = txn.find(db(0), &a).expect("the key");
     assert_eq!(txn.string(&entry).expect("a string").to_vec().expect("sound"), b"before");
-    txn.flush(db(0)).expect("free memory");
+    txn.databases().flush(db(0)).expect("free memory");
     assert!(txn.find(db(0), &a).is_none());
 }
 

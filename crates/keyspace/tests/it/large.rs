@@ -128,7 +128,7 @@ fn values_that_are_freed_in_the_background_are_counted_once_they_are() {
     }
     assert_eq!(counted(), (0, 2));
     let mut txn = ks.begin_all(NOW);
-    txn.flush(db(0)).expect("free memory");
+    txn.databases().flush(db(0)).expect("free memory");
     txn.commit().expect("a commit");
     drop(txn);
     assert_eq!(counted(), (2, 2));

@@ -179,7 +179,7 @@ impl Sound {
         let mut content = BTreeMap::new();
         {
             let txn = ks.begin_one(0, NOW);
-            txn.for_each(db(0), &mut |key, entry| {
+            txn.database(db(0)).for_each(&mut |key, entry| {
                 let value = txn.content(entry).expect("sound").sorted();
                 content.insert(key.to_vec(), value);
             });

@@ -104,7 +104,7 @@ fn lost_names_are_not_shown_to_who_walks_over_all_keys() {
     assert!(unidentified >= lost.len() - 1);
     let txn = pool.ks.begin_one(0, NOW);
     let mut seen = 0;
-    txn.for_each(db(0), &mut |key, _| {
+    txn.database(db(0)).for_each(&mut |key, _| {
         assert!(!key.is_empty());
         seen += 1;
     });
@@ -133,7 +133,7 @@ fn lost_names_stay_known_to_the_defragmenter_and_go_with_their_database() {
     for &i in &lost {
         assert!(read(&pool.ks, &name(i)).is_err(), "key {i}");
     }
-    write(&pool.ks, &[&name(0)], |txn| txn.flush(db(0)).expect("free memory"));
+    write(&pool.ks, &[&name(0)], |txn| txn.databases().flush(db(0)).expect("free memory"));
     assert_eq!(read(&pool.ks, &name(lost[0])), Ok(None));
     assert_eq!(scrub(&pool.ks).1, 0);
     assert!(!pool.ks.has_media_errors());

@@ -84,7 +84,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn compare(txn: &mut Txn<'_>, model: &mut Model) {
     let mut visited = BTreeMap::new();
     for d in 0..DBS {
-        txn.for_each(db(d), &mut |key, entry| {
+        txn.database(db(d)).for_each(&mut |key, entry| {
             let value = txn.string(entry).and_then(|value| value.to_vec()).expect("a string");
             let known = KEYS.iter().find(|k| k.as_bytes() == key).expect("a key of ours");
             let again =

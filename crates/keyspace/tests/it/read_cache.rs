@@ -152,14 +152,14 @@ fn names_and_databases_may_change_and_copies_follow_their_blocks() {
     set(&ks, "k", &value('a'));
     drop(get(&ks, "k"));
     let mut txn = ks.begin_all(NOW);
-    txn.swap(db(0), db(1)).expect("free memory");
+    txn.databases().swap(db(0), db(1)).expect("free memory");
     txn.commit().expect("a commit");
     drop(txn);
     assert_eq!(get(&ks, "k"), None);
     let swapped = || assert_eq!(get_at(&ks, NOW, 1, "k"), Some(value('a').into_bytes()));
     assert_eq!(counted(&ks, swapped), (1, 0));
     let mut txn = ks.begin_all(NOW);
-    txn.flush(db(1)).expect("free memory");
+    txn.databases().flush(db(1)).expect("free memory");
     txn.commit().expect("a commit");
     drop(txn);
     assert_eq!(get_at(&ks, NOW, 1, "k"), None);

@@ -13,7 +13,7 @@ fn state(ks: &Keyspace) -> State {
     let mut state = State::new();
     let txn = ks.begin_all(NOW);
     for number in 0..16 {
-        txn.for_each(db(number), &mut |key, entry| {
+        txn.database(db(number)).for_each(&mut |key, entry| {
             let value = txn.content(entry).expect("a value").sorted();
             state.insert((number, key.to_vec()), (value, txn.properties(entry).expiry()));
         });
@@ -69,8 +69,8 @@ fn disturb(ks: &Keyspace, random: &mut fastrand::Rng) {
     };
     let bytes = vec![random.alphanumeric() as u8; LENGTHS[random.usize(0..LENGTHS.len())]];
     let done = match random.u32(0..12) {
-        _ if everything && random.bool() => txn.flush(number).map(|_| ()),
-        _ if everything => txn.swap(db(0), db(1)),
+        _ if everything && random.bool() => txn.databases().flush(number).map(|_| ()),
+        _ if everything => txn.databases().swap(db(0), db(1)),
         0 | 1 => txn.strings().set(number, &from, &bytes, Expire::Clear).map(|_| ()),
         2 => txn.strings().set(number, &from, b"12345", Expire::At(NOW + 5)).map(|_| ()),
         3 => txn.strings().append(number, &from, &bytes[..bytes.len().min(30)]).map(|_| ()),

@@ -230,7 +230,7 @@ fn lives(ks: &Keyspace, seed: u64, steps: usize) {
             compare(ks, &model);
         }
     }
-    let _ = write(ks, &KEYS, |txn| txn.flush(db(0)));
+    let _ = write(ks, &KEYS, |txn| txn.databases().flush(db(0)));
     reclaim_all(ks);
     ks.check().expect("a sound pool");
 }

@@ -40,7 +40,7 @@ fn a_step_of_expiry_is_bounded_in_an_index_that_became_sparse() {
 #[test]
 fn steps_of_expiry_estimate_the_mean_time_to_live() {
     let ks = volatile(2, 64 << 20);
-    let mean = || ks.begin_all(NOW).mean_ttl(db(0));
+    let mean = || ks.begin_all(NOW).database(db(0)).mean_ttl();
     assert_eq!(mean(), 0);
     for i in 0..2000 {
         set(&ks, &format!("lasting:{i}"), "v");

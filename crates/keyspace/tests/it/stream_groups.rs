@@ -149,7 +149,7 @@ fn lives(ks: &Keyspace, seed: u64, steps: u64) {
         }
     }
     assert!(most > 300, "{most}");
-    write(ks, &KEYS, |txn| txn.flush(db(0))).expect("free memory");
+    write(ks, &KEYS, |txn| txn.databases().flush(db(0))).expect("free memory");
     reclaim_all(ks);
     ks.check().expect("a sound pool");
 }

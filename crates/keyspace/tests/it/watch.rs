@@ -104,7 +104,7 @@ fn emptying_a_database_breaks_the_watches_of_keys_that_were_there() {
     set(&ks, "here", "v");
     let (here, absent) = (watch(&ks, "here"), watch(&ks, "absent"));
     all(&ks, |txn| {
-        txn.flush(db(0)).expect("free memory");
+        txn.databases().flush(db(0)).expect("free memory");
     });
     assert!(here.is_broken() && !absent.is_broken());
 }
@@ -115,7 +115,7 @@ fn a_swap_breaks_the_watches_of_keys_on_either_side() {
     set(&ks, "here", "v");
     let (here, there) = (watch(&ks, "here"), watch_at(&ks, NOW, 1, "here"));
     let (absent, elsewhere) = (watch(&ks, "absent"), watch_at(&ks, NOW, 2, "here"));
-    all(&ks, |txn| txn.swap(db(0), db(1)).expect("free memory"));
+    all(&ks, |txn| txn.databases().swap(db(0), db(1)).expect("free memory"));
     assert!(here.is_broken() && there.is_broken());
     assert!(!absent.is_broken() && !elsewhere.is_broken());
 }

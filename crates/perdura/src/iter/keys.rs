@@ -181,7 +181,7 @@ impl KeyCursor {
                 Some(view) => view.begin(&store.keyspace, std::iter::once(shard))?,
                 None => store.keyspace.begin_one(shard, store.now()),
             };
-            let next = txn.scan(self.db, cursor, ITEMS, &mut |key, entry| {
+            let next = txn.database(self.db).scan(cursor, ITEMS, &mut |key, entry| {
                 if wanted.admits(&txn, key, entry) {
                     found.push_back(key.to_vec());
                 }

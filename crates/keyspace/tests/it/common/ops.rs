@@ -179,9 +179,9 @@ pub(crate) fn apply(txn: &mut Txn<'_>, op: &Op) -> Result<(), Error> {
             txn.keys().copy((db(a.0), &from), (db(b.0), &to))?;
         }
         Op::Flush(d) => {
-            txn.flush(db(*d))?;
+            txn.databases().flush(db(*d))?;
         }
-        Op::Swap(a, b) => txn.swap(db(*a), db(*b))?,
+        Op::Swap(a, b) => txn.databases().swap(db(*a), db(*b))?,
     }
     Ok(())
 }
