@@ -76,6 +76,7 @@ pub use databases::{Database, Databases};
 pub use error::{CommitError, Error};
 pub use eviction::{Eviction, Policy};
 pub use fault_points::FaultPoint;
+pub use functions::Libraries;
 pub use heap::{ShardWait, SnapshotError, SnapshotLost};
 pub use key::{DATABASES, Db, Key, slot};
 pub use keys::Keys;

@@ -40,7 +40,7 @@ impl Keyspace {
     pub fn restore_library(&self, name: &[u8], code: &[u8], now: u64) -> Result<(), RestoreError> {
         let key = self.key(name);
         let mut txn = self.begin_one(key.shard(), now);
-        txn.put_library(name, code)?;
+        txn.libraries().put(name, code)?;
         Ok(txn.commit()?)
     }
 }

@@ -105,7 +105,7 @@ pub(crate) fn drop_incomplete(keyspace: &Keyspace, now_ms: u64) -> Result<(), St
     for db in Db::all() {
         txn.databases().flush(db).map_err(|error| error.to_string())?;
     }
-    txn.flush_libraries().map_err(|error| error.to_string())?;
+    txn.libraries().flush().map_err(|error| error.to_string())?;
     txn.commit().map_err(|error| error.to_string())?;
     drop(txn);
     keyspace.set_syncing(false, now_ms).map_err(|error| error.to_string())

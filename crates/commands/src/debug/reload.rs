@@ -94,7 +94,7 @@ fn reload_from(call: &mut Call<'_>, txn: &mut Txn<'_>, from: Origin) -> Done {
     for db in Db::all() {
         txn.databases().flush(db)?;
     }
-    txn.flush_libraries()?;
+    txn.libraries().flush()?;
     let flushed = Libraries::change(call.engine.libraries(), Known::clear);
     call.effects.deliver(Delivery::Libraries(flushed));
     call.engine.tracking_clients().notify_of_flush(call.session, 0);
