@@ -73,6 +73,7 @@ pub use check::Repaired;
 pub use collection::{Text, TimedField};
 pub use damage::KeyDamage;
 pub use databases::{Database, Databases};
+pub use elements::Elements;
 pub use error::{CommitError, Error};
 pub use eviction::{Eviction, Policy};
 pub use fault_points::FaultPoint;

@@ -68,10 +68,11 @@ impl Open<'_> {
     ) -> Result<Vec<Vec<u8>>, Error> {
         let key = self.key(key)?;
         let Some(entry) = self.txn.find(self.db, &key) else { return Ok(Vec::new()) };
+        let elements = self.txn.elements(&entry)?;
         let (mut rows, mut cursor) = (Vec::new(), 0);
         loop {
             let keep = |element: &[u8]| rows.push((0.0, element.to_vec()));
-            cursor = self.txn.each_element(&entry, cursor, PIECE, keep)?;
+            cursor = elements.scan(cursor, PIECE, keep)?;
             if cursor == 0 {
                 break;
             }

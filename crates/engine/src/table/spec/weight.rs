@@ -173,7 +173,9 @@ fn amount(txn: &Txn<'_>, db: Db, key: &Key<'_>) -> u64 {
 fn elements(txn: &Txn<'_>, db: Db, key: &Key<'_>) -> u64 {
     let Some(entry) = entry(txn, db, key) else { return 0 };
     let len = match txn.properties(&entry).value_type() {
-        Type::Set | Type::List | Type::SortedSet => txn.element_count(&entry),
+        Type::Set | Type::List | Type::SortedSet => {
+            txn.elements(&entry).and_then(|elements| elements.count())
+        }
         Type::Hash => txn.members(&entry, Type::Hash).map(|fields| fields.len()),
         Type::Stream => txn.stream(&entry).map(|stream| stream.head().len),
         _ => Ok(0),
