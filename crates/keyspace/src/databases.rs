@@ -147,7 +147,7 @@ impl Database<'_, '_> {
         let within = cursor & ((1 << CURSOR_BITS) - 1);
         let next = self.scan_place(place, within, count, visit);
         match next {
-            0 if shard + 1 < self.txn.shared.shards() => (shard as u64 + 1) << CURSOR_BITS,
+            0 if shard + 1 < self.txn.shared().shards() => (shard as u64 + 1) << CURSOR_BITS,
             0 => 0,
             next => next | (shard as u64) << CURSOR_BITS,
         }
@@ -161,7 +161,7 @@ impl Database<'_, '_> {
         visit: &mut dyn FnMut(&[u8], &Entry),
     ) -> u64 {
         let shard = &self.txn.shards[place.shard];
-        let hashing = &self.txn.shared.hashing;
+        let hashing = &self.txn.shared().hashing;
         self.txn.keys_index(place).scan_segments(shard, cursor, count, |at: Ptr| {
             if self.shows(place, at) {
                 let key = entry::key(shard, at);

@@ -52,7 +52,7 @@ impl Keys<'_, '_> {
     /// Sets how long ago a key was last used. Does nothing under an LFU policy, which does not use
     /// it.
     pub fn set_idle(&mut self, db: Db, key: &Key<'_>, idle_ms: u64) {
-        if self.txn.shared.lfu().is_none() {
+        if self.txn.shared().lfu().is_none() {
             let (place, now) = (self.txn.place(db, key), self.txn.now());
             self.txn.volatile(place.shard).access.set_idle(place.which(key.hash), now, idle_ms);
         }
@@ -61,7 +61,7 @@ impl Keys<'_, '_> {
     /// Sets Redis's logarithmic counter of uses of a key. Does nothing unless the policy is LFU,
     /// since no other policy uses it.
     pub fn set_frequency(&mut self, db: Db, key: &Key<'_>, frequency: u8) {
-        if let Some(lfu) = self.txn.shared.lfu() {
+        if let Some(lfu) = self.txn.shared().lfu() {
             let (place, now) = (self.txn.place(db, key), self.txn.now());
             let which = place.which(key.hash);
             self.txn.volatile(place.shard).access.set_frequency(which, now, lfu, frequency);
@@ -141,9 +141,10 @@ impl Keys<'_, '_> {
         let held = match Held::read(&self.txn.shards[place.shard], old.at) {
             Held::Blob(_) => Held::Blob(self.copy_blob(place.shard, old.at, target.shard)?),
             Held::Collection(head, word) => {
+                let hashing = &self.txn.shared().hashing;
                 let shards = &mut self.txn.shards;
                 let pair = collection::Pair { shards, from: place.shard, to: target.shard };
-                let copy = collection::copy(pair, &self.txn.shared.hashing, head, word);
+                let copy = collection::copy(pair, hashing, head, word);
                 Held::Collection(head, copy.map_err(|error| refused(error, old.at))?)
             }
             short => short,

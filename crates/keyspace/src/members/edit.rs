@@ -137,15 +137,15 @@ impl Edit {
 
     /// Begins to create a set or hash at a key that does not exist.
     pub(super) fn new(txn: &mut Txn<'_>, place: KeyLocation, what: Type, limits: Limits) -> Edit {
-        let bytes = std::mem::take(&mut txn.spare);
+        let bytes = txn.take_spare();
         Edit {
             place,
             old: None,
             what,
             encoding: if what == Type::Set { Encoding::Intset } else { Encoding::Listpack },
             limits,
-            hashing: txn.shared.hashing,
-            verify: txn.shared.heap().is_durable(),
+            hashing: txn.shared().hashing,
+            verify: txn.shared().heap().is_durable(),
             now: txn.now(),
             state: State::Listpack { bytes, count: 0, unchanged_prefix: None, timed: false },
             seen: Some(SeenElements::default()),
@@ -379,8 +379,7 @@ impl Edit {
     pub fn finish(mut self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
         let is_there = if self.changed { self.write(txn, db, key)? } else { self.old.is_some() };
         if let State::Listpack { bytes, .. } = &mut self.state {
-            bytes.clear();
-            txn.spare = std::mem::take(bytes);
+            txn.keep_spare(std::mem::take(bytes));
         }
         Ok(is_there)
     }

@@ -90,14 +90,14 @@ impl SortedSetEdit {
 
     /// Begins to create a sorted set at a key that does not exist.
     pub(super) fn new(txn: &mut Txn<'_>, place: KeyLocation, limits: Limits) -> SortedSetEdit {
-        let bytes = std::mem::take(&mut txn.spare);
+        let bytes = txn.take_spare();
         SortedSetEdit {
             place,
             old: None,
             encoding: Encoding::Listpack,
             limits,
-            hashing: txn.shared.hashing,
-            verify: txn.shared.heap().is_durable(),
+            hashing: txn.shared().hashing,
+            verify: txn.shared().heap().is_durable(),
             state: State::Listpack { bytes, count: 0, unchanged_prefix: None },
             last: None,
             seen: Some(SeenElements::default()),
@@ -341,8 +341,7 @@ impl SortedSetEdit {
     pub fn finish(mut self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
         let is_there = if self.changed { self.write(txn, db, key)? } else { self.old.is_some() };
         if let State::Listpack { bytes, .. } = &mut self.state {
-            bytes.clear();
-            txn.spare = std::mem::take(bytes);
+            txn.keep_spare(std::mem::take(bytes));
         }
         Ok(is_there)
     }

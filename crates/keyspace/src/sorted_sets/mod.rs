@@ -30,7 +30,7 @@ impl<'k> Txn<'k> {
         let shard = &self.shards[entry.shard];
         match entry::sound(shard, entry.at)? {
             Kind::Collection(head) if head.what == Type::SortedSet => {
-                SortedSetRef::read(shard, self.shared.hashing, entry.at, head)
+                SortedSetRef::read(shard, self.shared().hashing, entry.at, head)
             }
             _ => Err(Error::WrongType),
         }

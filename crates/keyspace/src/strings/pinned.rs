@@ -38,7 +38,7 @@ impl Strings<'_, '_> {
             });
         })?;
         let len = value.len();
-        Ok(Pinned { heap: Arc::clone(&self.txn.shared.heap), pin: shard.pin(), len, pieces })
+        Ok(Pinned { heap: Arc::clone(&self.txn.shared().heap), pin: shard.pin(), len, pieces })
     }
 }
 

@@ -86,7 +86,7 @@ impl KeyLocation {
 /// The locked shards of one command, of a batch or of one EXEC. A transaction that is dropped
 /// without `commit` changes nothing.
 pub struct Txn<'k> {
-    pub(crate) shared: &'k Shared,
+    shared: &'k Shared,
     pub(crate) shards: SmallVec<[Shard<'k>; SHARDS]>,
     map: u64,
     now: u64,
@@ -108,7 +108,7 @@ pub struct Txn<'k> {
     /// Values that are freed in the background after the commit.
     deferred: Deferred,
     /// A buffer for the bytes of a packed collection that is being changed.
-    pub(crate) spare: Vec<u8>,
+    spare: Vec<u8>,
 }
 
 impl<'k> Txn<'k> {
@@ -211,6 +211,25 @@ impl<'k> Txn<'k> {
     #[inline]
     pub fn take_attached(&mut self) -> Option<Box<Prepared<'k>>> {
         self.attached.take()
+    }
+
+    /// Takes a buffer for the bytes of a packed collection that is being changed.
+    #[inline]
+    pub(crate) fn take_spare(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.spare)
+    }
+
+    /// Keeps a buffer for the next packed collection that is changed.
+    #[inline]
+    pub(crate) fn keep_spare(&mut self, mut bytes: Vec<u8>) {
+        bytes.clear();
+        self.spare = bytes;
+    }
+
+    /// Returns what all transactions of the keyspace share.
+    #[inline]
+    pub(crate) fn shared(&self) -> &'k Shared {
+        self.shared
     }
 
     #[inline]
