@@ -1,7 +1,9 @@
 //! Redis's keyspace on a persistent heap: sixteen databases of keys with values and expiry times.
 //!
-//! A key belongs to the shard that its hash slot maps to. A transaction locks the shards of its
-//! keys, reads and changes them with typed operations, and commits with one fence.
+//! A key belongs to the shard that its hash slot maps to. A transaction ([`Txn`]) locks the shards
+//! of its keys, finds them, and commits with one fence. The operations on values are grouped by
+//! type: a value that was found is read in place by its type's reader ([`Txn::list`] returns a
+//! [`ListRef`]), and values are changed through their type's handle ([`Txn::lists`]).
 //! `docs/format/keyspace.md` describes the persistent format: an entry block per key, two indexes
 //! per database and shard (all keys; keys with an expiry time), counters, and a queue of the blocks
 //! that are still to be freed.

@@ -9,10 +9,17 @@
 //! transaction is dropped, so that a command log can be written in between.
 //!
 //! This module has what the operations on all types need: the locked shards, the lookup of a key
-//! (`lookup`), the staging of its entry (`write`, `expiry`), the list of changes (`listed`),
-//! rollback (`savepoint`) and commit (`commit`). It knows only the format of entries and of what
-//! they own. The operations are grouped by type in `strings`, `lists`, `members`, `sorted_sets` and
-//! `streams`; operations on values of any type are in `keys`, `elements` and `databases`.
+//! (`lookup`) and what its entry says of it (`properties`), the staging of its entry (`write`,
+//! `expiry`), the list of changes (`listed`), rollback (`savepoint`) and commit (`commit`). It
+//! knows only the format of entries and of what they own.
+//!
+//! The operations are in a module for each type: `strings`, `bitmap`, `hyperloglog`, `lists`,
+//! `members` (hashes and sets), `sorted_sets`, `streams`; those on values of any type are in `keys`
+//! and `elements`, those on whole databases in `databases`, those on function libraries in
+//! `functions`. Such a module owns a handle, such as [`crate::Lists`], which has the operations
+//! that change values of the type and nothing else, and it adds to [`Txn`] the method that returns
+//! the handle and the one that reads a value that was found. A handle is a reference to the
+//! transaction, so that taking it costs nothing.
 
 mod commit;
 mod expiry;
@@ -85,6 +92,23 @@ impl KeyLocation {
 
 /// The locked shards of one command, of a batch or of one EXEC. A transaction that is dropped
 /// without `commit` changes nothing.
+///
+/// It finds keys, undoes and commits changes. The operations on values are elsewhere: a value that
+/// was found is read by its entry, and values are changed by their keys, through handles.
+///
+/// | | read | changed |
+/// |---|---|---|
+/// | strings | [`Txn::string`] | [`Txn::strings`] |
+/// | bitmaps, which are strings | [`Str::bit`](crate::Str::bit) | [`Txn::bitmaps`] |
+/// | HyperLogLogs, which are strings | [`Txn::hyperloglogs`] | [`Txn::hyperloglogs`] |
+/// | lists | [`Txn::list`] | [`Txn::lists`] |
+/// | hashes | [`Txn::members`] | [`Txn::hashes`] |
+/// | sets | [`Txn::members`] | [`Txn::sets`] |
+/// | sorted sets | [`Txn::sorted_set`] | [`Txn::sorted_sets`] |
+/// | streams | [`Txn::stream`] | [`Txn::streams`] |
+/// | any type | [`Txn::properties`], [`Txn::elements`], [`Txn::content`] | [`Txn::keys`] |
+/// | databases | [`Txn::database`] | [`Txn::databases`] |
+/// | function libraries | [`Txn::library`] | [`Txn::libraries`] |
 pub struct Txn<'k> {
     shared: &'k Shared,
     pub(crate) shards: SmallVec<[Shard<'k>; SHARDS]>,
