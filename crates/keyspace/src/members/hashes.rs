@@ -6,8 +6,8 @@ use crate::txn::AbsentKey;
 use crate::types::Type;
 use crate::{Db, Error, Key, Txn};
 
-/// The operations that change hashes. Each finds the hash by its key, and deletes expired fields
-/// first.
+/// The operations that change hashes. All but [`Hashes::edit_new`] find the hash by its key, and
+/// delete expired fields first.
 pub struct Hashes<'t, 'k> {
     txn: &'t mut Txn<'k>,
 }

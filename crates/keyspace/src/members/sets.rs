@@ -5,7 +5,7 @@ use crate::txn::AbsentKey;
 use crate::types::Type;
 use crate::{Db, Error, Key, Txn};
 
-/// The operations that change sets. Each finds the set by its key.
+/// The operations that change sets. All but [`Sets::edit_new`] find the set by its key.
 pub struct Sets<'t, 'k> {
     txn: &'t mut Txn<'k>,
 }

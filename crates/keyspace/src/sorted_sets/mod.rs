@@ -19,7 +19,8 @@ use crate::txn::AbsentKey;
 use crate::types::Type;
 use crate::{Db, Entry, Error, Key, Txn, entry};
 
-/// The operations that change sorted sets.
+/// The operations that change sorted sets. All but [`SortedSets::edit_new`] find the sorted set by
+/// its key.
 pub struct SortedSets<'t, 'k> {
     txn: &'t mut Txn<'k>,
 }
