@@ -8,6 +8,7 @@
 
 mod driver;
 mod finish;
+mod names;
 pub(crate) mod options;
 mod plan;
 mod prepare;

@@ -24,18 +24,14 @@ const LONGEST: Duration = Duration::from_secs(3600);
 pub struct Histogram(hdrhistogram::Histogram<u64>);
 
 impl Default for Histogram {
+    /// Returns an empty histogram.
     fn default() -> Histogram {
-        Histogram::new()
+        let longest = LONGEST.as_nanos() as u64;
+        Histogram(hdrhistogram::Histogram::new_with_bounds(1, longest, 3).expect("valid bounds"))
     }
 }
 
 impl Histogram {
-    /// Returns an empty histogram.
-    pub fn new() -> Histogram {
-        let longest = LONGEST.as_nanos() as u64;
-        Histogram(hdrhistogram::Histogram::new_with_bounds(1, longest, 3).expect("valid bounds"))
-    }
-
     /// Records a latency; one longer than an hour counts as an hour.
     pub fn record(&mut self, latency: Duration) {
         self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
@@ -50,11 +46,6 @@ impl Histogram {
     /// Returns the number of latencies.
     pub fn count(&self) -> u64 {
         self.0.len()
-    }
-
-    /// Returns the mean in microseconds; 0 if empty.
-    pub fn mean(&self) -> f64 {
-        self.0.mean() / 1e3
     }
 
     /// Returns the maximum in microseconds; 0 if empty.
@@ -72,7 +63,7 @@ impl Histogram {
     /// Returns the figures that a report shows.
     pub fn summary(&self) -> Latency {
         Latency {
-            mean: self.mean(),
+            mean: self.0.mean() / 1e3,
             p50: self.percentile(50.0),
             p90: self.percentile(90.0),
             p99: self.percentile(99.0),
@@ -104,7 +95,7 @@ mod tests {
 
     /// Returns a histogram with one sample of each number of microseconds up to `last`.
     fn up_to(last: u64) -> Histogram {
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::default();
         for micros in 1..=last {
             histogram.record(Duration::from_micros(micros));
         }
@@ -132,8 +123,8 @@ mod tests {
 
     #[test]
     fn nothing_is_zero_everywhere() {
-        assert_eq!(Histogram::new().summary(), Latency::default());
-        assert_eq!(Histogram::new().count(), 0);
+        assert_eq!(Histogram::default().summary(), Latency::default());
+        assert_eq!(Histogram::default().count(), 0);
     }
 
     #[test]
@@ -147,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_is_out_of_range_counts_at_its_end() {
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::default();
         histogram.record(Duration::ZERO);
         histogram.record(Duration::from_secs(100_000));
         assert_eq!(histogram.count(), 2);

@@ -12,7 +12,7 @@
 //! - `server` starts servers, queries them and stops them.
 //! - `table` and `units` format all tables and figures in the same way.
 //! - `histogram` records latencies as full distributions.
-//! - `stats` summarises many runs: medians, spreads, ratios of paired runs.
+//! - `stats` summarises many runs: medians and spreads.
 //! - `interrupt` handles Ctrl-C.
 //!
 //! This crate starts servers as programs and talks to them over sockets, as any client does. No

@@ -1,15 +1,18 @@
 //! Describes the machine, without which no figure can be interpreted: processor, memory, kernel,
 //! file systems and media, versions.
 //!
-//! The kernel and the programs themselves are queried when a comparison begins. Nothing here fails:
-//! whatever cannot be found out is `unknown`, empty or 0.
+//! The kernel and the programs themselves are queried when a comparison begins. The description
+//! never fails: whatever cannot be found out is `unknown`, empty or 0.
 
 use crate::results::{Machine, Place, Version};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::available_parallelism;
 use std::time::SystemTime;
+use std::{fs, io};
+
+/// The medium of a file system without a device.
+pub(crate) const DRAM: &str = "DRAM";
 
 /// Returns the state of this machine now, without places and versions.
 pub(crate) fn here() -> Machine {
@@ -46,7 +49,7 @@ fn command_line() -> Vec<String> {
 }
 
 /// Returns a figure of `/proc/meminfo`, in bytes.
-pub(crate) fn memory(name: &str) -> Option<u64> {
+fn memory(name: &str) -> Option<u64> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
     let kib: u64 = field(&info, name)?.strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
@@ -101,6 +104,12 @@ pub(crate) fn version(name: &str, program: &Path) -> Version {
     Version { program: name.to_owned(), text }
 }
 
+/// Returns the free bytes of the file system of a directory.
+pub(crate) fn free_space(path: &Path) -> io::Result<u64> {
+    let stat = rustix::fs::statvfs(path)?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
 /// Returns the file system and the medium of a directory.
 pub(crate) fn place(id: &str, path: &Path) -> Place {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -145,7 +154,7 @@ fn mount(line: &str) -> Option<Mount> {
 /// Returns the medium of a file system in words.
 fn medium(kind: &str, device: &str, number: &str) -> String {
     if matches!(kind, "tmpfs" | "ramfs" | "devtmpfs") {
-        return "DRAM".into();
+        return DRAM.into();
     }
     let block = Path::new("/sys/dev/block").join(number);
     // A partition has the queue of its disk, one directory above.

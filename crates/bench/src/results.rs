@@ -12,6 +12,8 @@ pub mod summary;
 
 pub use device::{AppendCost, DeviceCosts, DeviceRow, DeviceStudy, Pattern};
 pub use file::FileError;
+#[cfg(test)]
+pub(crate) use file::sample;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -267,7 +269,7 @@ pub struct Workload {
 }
 
 /// One run of a workload on a system.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// The id of the [`Workload`].
@@ -334,7 +336,7 @@ pub struct Latency {
 }
 
 /// One measurement of recovery: a data set, a kill -9 under load, and what the server recovered.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recovery {
     /// The [`System`].

@@ -16,9 +16,10 @@ mod scenarios;
 
 use crate::Verdict;
 use crate::compare::options::{Programs, Variants};
-use crate::compare::systems::{Candidate, Catalogue, Ground};
+use crate::compare::systems::{Candidate, Catalogue, Ground, versions};
 use crate::machine;
-use crate::results::Family;
+use crate::report::tables;
+use crate::results::{Family, Machine};
 use crate::server::{Failure, Server, remove_orphans};
 use crate::stats::Summary;
 use crate::table::{Table, cells};
@@ -27,7 +28,7 @@ use long::Long;
 use probes::{Found, Group};
 use scenarios::{Act, Scenario};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -77,18 +78,15 @@ pub(crate) struct Options {
     rate: u32,
 }
 
-/// A system with the number of threads that it is run with.
-struct Subject {
-    name: String,
-    candidate: Candidate,
-    threads: Option<u32>,
-}
-
-/// The figures of one scenario.
+/// The figures of one scenario on one system.
 struct Row {
+    system: String,
     scenario: &'static Scenario,
     found: Vec<Found>,
     times: Vec<f64>,
+    /// Whether the long command was not answered, or with an error.
+    failed: bool,
+    /// What went wrong; empty if nothing did.
     remark: String,
 }
 
@@ -106,7 +104,8 @@ pub(crate) fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
         }
     };
     match options.measure(&subjects, &scenarios, cancel) {
-        Ok(()) => Verdict::Done,
+        Ok(rows) if !rows.iter().any(|row| row.failed) => Verdict::Done,
+        Ok(_) => Verdict::Partly,
         Err(failure) => {
             eprintln!("perdura-bench: {failure}");
             Verdict::Partly
@@ -116,7 +115,7 @@ pub(crate) fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
 
 impl Options {
     /// Returns each system; those of Perdura once for each number of threads.
-    fn subjects(&self) -> Result<Vec<Subject>, String> {
+    fn subjects(&self) -> Result<Vec<Candidate>, String> {
         let grounds = [
             Ground { id: "disk", path: self.out.clone() },
             Ground { id: "memory", path: "/dev/shm".into() },
@@ -126,87 +125,73 @@ impl Options {
         catalogue.choose(&self.systems.iter().cloned().chain(peers).collect::<Vec<_>>())?;
         let mut subjects = Vec::new();
         for candidate in catalogue.candidates {
-            let is_ours = !matches!(candidate.system.family, Family::Redis | Family::Peer);
-            let threads =
-                if is_ours { self.threads.iter().copied().map(Some).collect() } else { vec![None] };
-            subjects.extend(threads.into_iter().map(|threads| {
-                let title = &candidate.system.title;
-                let name = match threads {
-                    Some(threads) => format!("{title}, --threads {threads}"),
-                    None => title.clone(),
-                };
-                Subject { name, candidate: candidate.clone(), threads }
-            }));
+            if matches!(candidate.system.family, Family::Redis | Family::Peer) {
+                subjects.push(candidate);
+                continue;
+            }
+            for threads in &self.threads {
+                let option = ["--threads".to_owned(), threads.to_string()];
+                let mut subject = candidate.clone();
+                subject.system.title += &format!(", {}", option.join(" "));
+                subject.system.command.extend(option);
+                subjects.push(subject);
+            }
         }
         Ok(subjects)
     }
 
     fn measure(
         &self,
-        subjects: &[Subject],
+        subjects: &[Candidate],
         scenarios: &[&'static Scenario],
         cancel: &AtomicBool,
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<Row>, Failure> {
         let path = self.out.join("stalls.tsv");
         let unwritten = || Failure::of(path.display());
         fs::create_dir_all(&self.out).map_err(unwritten())?;
         [&self.out, &"/dev/shm".into()].into_iter().for_each(|place| remove_orphans(place));
         let mut raw = File::create(&path).map_err(unwritten())?;
         writeln!(raw, "{}", HEAD.replace(' ', "\t")).map_err(unwritten())?;
-        print_machine(subjects);
-        let mut tables = Vec::new();
-        for subject in subjects {
-            let mut rows = Vec::new();
-            let result: Result<(), Failure> = scenarios.iter().try_for_each(|scenario| {
-                let row = one(self, subject, scenario, cancel)?;
-                eprintln!("{}: {}: longest {} ms", subject.name, scenario.name, row.longest());
-                raw.write_all(row.raw(subject).as_bytes()).map_err(unwritten())?;
-                rows.push(row);
-                Ok(())
-            });
-            print(self, subject, &rows);
-            result?;
-            tables.push((subject.name.clone(), rows));
-        }
-        print_all(&tables);
+        self.print_head(subjects);
+        let mut rows = Vec::new();
+        let mut runs =
+            subjects.iter().flat_map(|subject| scenarios.iter().map(move |s| (subject, *s)));
+        let end = runs.try_for_each(|(subject, scenario)| {
+            let row = one(self, subject, scenario, cancel)?;
+            eprintln!("{}: {}: longest {} ms", row.system, scenario.name, row.longest());
+            raw.write_all(row.raw().as_bytes()).map_err(unwritten())?;
+            rows.push(row);
+            Ok(())
+        });
+        print(subjects, scenarios, &rows);
         println!("\nraw figures: {}", path.display());
-        Ok(())
+        end.map(|()| rows)
+    }
+
+    /// Prints the machine, the programs' versions and the load of the probes.
+    fn print_head(&self, subjects: &[Candidate]) {
+        let versions = versions(subjects);
+        println!("{}", tables::machine(&Machine { versions, ..machine::here() }).markdown());
+        let Options { members, connections, rate, .. } = self;
+        let probes = format!("{connections} probes of each kind, {rate} requests a second each");
+        println!("{members} members, {probes}");
     }
 }
 
 /// The columns of the raw figures.
 const HEAD: &str = "system scenario probe count unanswered errors p50_us p99_us p99.9_us max_us commands command_ms remark";
 
-/// Prints the machine and the programs' versions.
-fn print_machine(subjects: &[Subject]) {
-    let here = machine::here();
-    println!("Command line: {}", here.command_line.join(" "));
-    println!("CPU: {}, {} cores; {}", here.cpu, here.cores, here.kernel);
-    let mut programs: Vec<_> = subjects.iter().map(|subject| &subject.candidate.program).collect();
-    programs.dedup();
-    for program in programs {
-        println!("{}: {}", program.display(), machine::version("", program).text);
-    }
-    let commit = here.commit.as_deref().unwrap_or("unknown");
-    println!("commit {commit}; load average before: {:.2}", here.load_before);
-}
-
 /// Runs a scenario on a server of its own.
 fn one(
     options: &Options,
-    subject: &Subject,
+    subject: &Candidate,
     scenario: &'static Scenario,
     cancel: &AtomicBool,
 ) -> Result<Row, Failure> {
     if cancel.load(Ordering::Relaxed) {
         return Err(Failure::Cancelled);
     }
-    let tool = std::env::current_exe().map_err(Failure::of("this program's own path"))?;
-    let mut launch = subject.candidate.launch(&tool, &[]);
-    if let Some(threads) = subject.threads {
-        launch.arguments.extend(["--threads".into(), threads.to_string()]);
-    }
-    let server = Server::start(launch, cancel)?;
+    let server = Server::start(subject.launch(&[]), cancel)?;
     for (count, make) in scenario.data {
         server.send(count(options.members), |number| make(options.members, number))?;
     }
@@ -216,26 +201,32 @@ fn one(
     let groups = groups(options, &server, scenario)?;
     thread::sleep(REST);
     let stop = AtomicBool::new(false);
-    let (found, times, mut remark) = thread::scope(|scope| {
+    let (found, times, end) = thread::scope(|scope| {
         let stop = &stop;
         let probing = groups.each_ref().map(|group| scope.spawn(move || group.probe(stop)));
         thread::sleep(CONNECT);
-        let (times, remark) = disturb(options, &server, scenario, cancel);
+        let (times, end) = disturb(options, &server, scenario, cancel);
         stop.store(true, Ordering::Relaxed);
         let panicked = |_| Failure::Generator("a probe panicked".into());
         let found = probing.into_iter().map(|probe| probe.join().map_err(panicked)?);
-        Ok::<_, Failure>((found.collect::<Result<Vec<_>, _>>()?, times, remark))
+        Ok::<_, Failure>((found.collect::<Result<Vec<_>, _>>()?, times, end))
     })?;
+    let failed = end.is_err();
+    let mut remarks = Vec::new();
+    remarks.extend(end.err().map(|error| match long::is_timeout(&error) {
+        true => format!("**stalled**: no reply within {} s ({error})", options.patience),
+        false => format!("**failed**: {error}"),
+    }));
     for (name, found) in PROBES.iter().zip(&found) {
         if found.unanswered > 0 {
-            remark += &format!("; {} {name} unanswered", found.unanswered);
+            remarks.push(format!("{} {name} unanswered", found.unanswered));
         }
         if found.errors > 0 {
-            remark += &format!("; {} {name} refused", found.errors);
+            remarks.push(format!("{} {name} refused", found.errors));
         }
     }
-    let remark = remark.trim_start_matches("; ").to_owned();
-    Ok(Row { scenario, found, times, remark })
+    let system = subject.system.title.clone();
+    Ok(Row { system, scenario, found, times, failed, remark: remarks.join("; ") })
 }
 
 fn groups(options: &Options, server: &Server, scenario: &Scenario) -> Result<[Group; 4], Failure> {
@@ -261,16 +252,17 @@ fn groups(options: &Options, server: &Server, scenario: &Scenario) -> Result<[Gr
     ])
 }
 
-/// Repeats the long command. Returns the time of each repetition in milliseconds, and a remark.
+/// Repeats the long command. Returns the time of each repetition in milliseconds, and the error
+/// that ended them.
 fn disturb(
     options: &Options,
     server: &Server,
     scenario: &Scenario,
     cancel: &AtomicBool,
-) -> (Vec<f64>, String) {
+) -> (Vec<f64>, io::Result<()>) {
     let end = Instant::now() + Duration::from_secs_f64(options.seconds);
     let patience = Duration::from_secs_f64(options.patience);
-    let (mut times, mut remark) = (Vec::new(), String::new());
+    let mut times = Vec::new();
     let mut repeat = || {
         let mut long = Long::connect(server.port(), patience)?;
         for number in 0..scenario.times {
@@ -284,21 +276,12 @@ fn disturb(
                 Act::Kill(make) => long.kill(&make(options.members, number))?,
             };
             times.push(time.as_secs_f64() * 1e3);
-            if let Some(error) = long.take_error() {
-                remark = format!("; error: {error}");
-            }
         }
+        thread::sleep(end.saturating_duration_since(Instant::now()));
         Ok(())
     };
-    let result: std::io::Result<()> = repeat();
-    match result {
-        Ok(()) => thread::sleep(end.saturating_duration_since(Instant::now())),
-        Err(error) if long::is_timeout(&error) => {
-            remark = format!("; **stalled**: no reply within {} s ({error})", options.patience);
-        }
-        Err(error) => remark = format!("; **failed**: {error}"),
-    }
-    (times, remark)
+    let result = repeat();
+    (times, result)
 }
 
 fn compute(end: Instant) -> Duration {
@@ -313,74 +296,50 @@ fn millis(micros: f64) -> String {
     format!("{:.2}", micros / 1e3)
 }
 
-const PERCENTILES: [f64; 4] = [50.0, 99.0, 99.9, 100.0];
-
 impl Row {
-    fn median(&self) -> String {
-        Summary::of(&self.times).map_or(String::new(), |times| format!("{:.1}", times.median))
-    }
-
     fn longest(&self) -> String {
         let all = PROBES.iter().zip(&self.found);
         let all = all.map(|(name, found)| format!("{name} {}", millis(found.latency.highest())));
         all.collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the row of the table.
-    fn cells(&self) -> Vec<String> {
-        let mut row = cells![self.scenario.name, self.scenario.needs.name(), self.times.len()];
-        row.push(self.median());
-        for Found { latency, .. } in &self.found {
-            row.extend(PERCENTILES.map(|percent| millis(latency.percentile(percent))));
-        }
-        row
-    }
-
     /// Returns the raw figures: a line for each probe.
-    fn raw(&self, subject: &Subject) -> String {
+    fn raw(&self) -> String {
+        let median = Summary::of(&self.times).map(|times| format!("{:.1}", times.median));
+        let median = median.unwrap_or_default();
         let mut text = String::new();
         for (probe, Found { latency, unanswered, errors }) in PROBES.iter().zip(&self.found) {
-            let mut line = cells![subject.name, self.scenario.name, probe, latency.count()];
+            let mut line = cells![self.system, self.scenario.name, probe, latency.count()];
             line.extend(cells![unanswered, errors]);
-            line.extend(PERCENTILES.map(|percent| latency.percentile(percent).to_string()));
-            line.extend(cells![self.times.len(), self.median(), self.remark]);
+            let at = |percent| latency.percentile(percent).to_string();
+            line.extend([50.0, 99.0, 99.9, 100.0].map(at));
+            line.extend(cells![self.times.len(), median, self.remark]);
             text += &(line.join("\t") + "\n");
         }
         text
     }
 }
 
-fn print(options: &Options, subject: &Subject, rows: &[Row]) {
-    let Options { members, connections, rate, .. } = options;
-    let probes = format!("{connections} probes of each kind, {rate} requests a second each");
-    println!("\n## {}: {members} members, {probes}, in ms\n", subject.name);
-    let mut head = cells!["", "needs", "commands", "median"];
-    for probe in PROBES {
-        head.extend([format!("{probe} p50"), "p99".into(), "p99.9".into(), "max".into()]);
-    }
-    let mut table = Table::new(head);
-    rows.iter().for_each(|row| table.add(row.cells()));
-    println!("{}", table.markdown());
-    for row in rows.iter().filter(|row| !row.remark.is_empty()) {
-        println!("- {}: {}", row.scenario.name, row.remark);
-    }
-}
-
-/// Prints the waiting times of probes that do not need the disturbed shard, and of the echo's
-/// probes, for all systems.
-fn print_all(tables: &[(String, Vec<Row>)]) {
-    let Some((_, first)) = tables.first() else { return };
-    for (at, probe) in PROBES.iter().enumerate().filter(|(_, probe)| **probe != "GET there") {
+/// Prints a table for each probe, of what was measured, and then the remarks.
+fn print(subjects: &[Candidate], scenarios: &[&Scenario], rows: &[Row]) {
+    for (at, probe) in PROBES.iter().enumerate() {
         println!("\n## {probe}: p99.9 / maximum, in ms\n");
-        let systems = tables.iter().map(|(name, _)| name.clone());
-        let mut table = Table::new(cells![""].into_iter().chain(systems));
-        for (number, row) in first.iter().enumerate() {
-            let of = |(_, rows): &(String, Vec<Row>)| {
-                let latency = &rows[number].found[at].latency;
+        let systems = subjects.iter().map(|subject| subject.system.title.as_str());
+        let mut table = Table::new([""].into_iter().chain(systems));
+        for scenario in scenarios {
+            let of = |subject: &Candidate| {
+                let is_it = |row: &&Row| {
+                    row.system == subject.system.title && row.scenario.name == scenario.name
+                };
+                let Some(row) = rows.iter().find(is_it) else { return String::new() };
+                let latency = &row.found[at].latency;
                 format!("{} / {}", millis(latency.percentile(99.9)), millis(latency.highest()))
             };
-            table.add(cells![row.scenario.name].into_iter().chain(tables.iter().map(of)).collect());
+            table.add(cells![scenario.name].into_iter().chain(subjects.iter().map(of)).collect());
         }
         println!("{}", table.markdown());
+    }
+    for row in rows.iter().filter(|row| !row.remark.is_empty()) {
+        println!("- {}: {}: {}", row.system, row.scenario.name, row.remark);
     }
 }

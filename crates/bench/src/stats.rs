@@ -1,9 +1,8 @@
 //! Summarises many runs.
 //!
-//! A single run says little on a shared machine. Runs of two systems alternate, so that a slowdown
-//! of the machine affects both; the *ratio* of two neighbouring runs is then more reliable than
-//! either figure. This file computes a median and a range from such runs, and nothing else: a
-//! single bad run moves a mean, and an error bar would claim that runs are independent.
+//! A single run says little on a shared machine. This file computes a median and a range from
+//! several, and nothing else: a single bad run moves a mean, and an error bar would claim that runs
+//! are independent.
 
 /// A median and its range.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,16 +40,6 @@ impl Summary {
     }
 }
 
-/// Returns the summary of the ratios of pairs of neighbouring runs; `None` if there are no pairs,
-/// if one side has more runs, or if a divisor is zero.
-pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> Option<Summary> {
-    if ours.len() != theirs.len() || theirs.contains(&0.0) {
-        return None;
-    }
-    let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
-    Summary::of(&ratios)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,23 +60,5 @@ mod tests {
     fn nothing_and_what_is_no_number_have_no_summary() {
         assert_eq!(Summary::of(&[]), None);
         assert_eq!(Summary::of(&[1.0, f64::NAN]), None);
-    }
-
-    #[test]
-    fn a_ratio_compares_neighbours() {
-        // The machine's speed halves in the middle: each side spreads by a factor of two, the ratio
-        // hardly at all.
-        let ours = [200.0, 210.0, 100.0, 104.0];
-        let theirs = [100.0, 100.0, 50.0, 50.0];
-        let ratio = ratio(&ours, &theirs).expect("pairs");
-        assert!((ratio.median - 2.04).abs() < 1e-9, "{ratio:?}");
-        assert_eq!((ratio.lowest, ratio.highest, ratio.count), (2.0, 2.1, 4));
-    }
-
-    #[test]
-    fn what_is_not_paired_has_no_ratio() {
-        assert_eq!(ratio(&[1.0], &[1.0, 2.0]), None);
-        assert_eq!(ratio(&[1.0], &[0.0]), None);
-        assert_eq!(ratio(&[], &[]), None);
     }
 }

@@ -13,15 +13,14 @@ use bench::report;
 use bench::results::Results;
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// The widths of a desktop and of a telephone, in CSS pixels.
 const WIDTHS: [u32; 2] = [1280, 400];
 
-/// How long the browser may take, even on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(240);
+/// The seconds that the browser may take, even on a slow machine.
+const PATIENCE: &str = "240";
 
 /// Examines each frame and lists the faults.
 const PROBE: &str = r#"
@@ -66,14 +65,10 @@ addEventListener('load', () => {
 });
 "#;
 
-fn on_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
-}
-
-/// Returns a browser, which is installed if necessary.
-fn browser() -> Option<PathBuf> {
-    let find = || ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(on_path);
+/// Returns the name of a browser's program; the browser is installed if necessary.
+fn browser() -> Option<&'static str> {
+    let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+    let find = || ["chromium", "chromium-browser", "google-chrome"].into_iter().find(runs);
     find().or_else(|| {
         let packages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.ci/packages");
         let installed = Command::new(packages).arg("chromium").status();
@@ -107,7 +102,7 @@ impl Seen {
 }
 
 /// Loads pages into frames of the given names and widths, and returns the findings of the probe.
-fn look_at(browser: &Path, pages: &[(String, u32, &str)]) -> Seen {
+fn look_at(browser: &str, pages: &[(String, u32, &str)]) -> Seen {
     let frame = |(name, width, html): &(String, u32, &str)| {
         format!(
             "<iframe id=\"{name}\" width={width} height=900 srcdoc=\"{}\"></iframe>\n",
@@ -129,29 +124,19 @@ fn look_at(browser: &Path, pages: &[(String, u32, &str)]) -> Seen {
 }
 
 /// Returns the document after loading, and what the browser wrote to its console.
-fn dump(browser: &Path, file: &Path, folder: &Path) -> (String, Vec<String>) {
-    let (dom, log) = (folder.join("dom"), folder.join("log"));
-    let mut child = Command::new(browser)
-        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
-        .args(["--hide-scrollbars", "--window-size=1400,1000", "--enable-logging=stderr"])
+fn dump(browser: &str, file: &Path, folder: &Path) -> (String, Vec<String>) {
+    let output = Command::new("timeout")
+        .args([PATIENCE, browser, "--headless=new", "--no-sandbox", "--disable-gpu"])
+        .args(["--disable-dev-shm-usage", "--hide-scrollbars", "--window-size=1400,1000"])
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
-        .args(["--dump-dom", &format!("file://{}", file.display())])
+        .args(["--enable-logging=stderr", "--dump-dom", &format!("file://{}", file.display())])
         .stdin(Stdio::null())
-        .stdout(fs::File::create(&dom).expect("a file"))
-        .stderr(fs::File::create(&log).expect("a file"))
-        .spawn()
-        .expect("the browser starts");
-    let start = Instant::now();
-    while child.try_wait().expect("a child").is_none() {
-        if start.elapsed() > PATIENCE {
-            child.kill().expect("it ends");
-            panic!("the browser does not end: {}", fs::read_to_string(&log).unwrap_or_default());
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let log = String::from_utf8_lossy(&fs::read(&log).expect("read")).into_owned();
+        .output()
+        .expect("the browser runs");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert_ne!(output.status.code(), Some(124), "the browser does not end: {log}");
     let console = log.lines().filter(|line| line.contains(":CONSOLE")).map(str::to_owned).collect();
-    (fs::read_to_string(&dom).expect("read"), console)
+    (String::from_utf8_lossy(&output.stdout).into_owned(), console)
 }
 
 fn page_of(results: &Results) -> String {
@@ -161,8 +146,7 @@ fn page_of(results: &Results) -> String {
 }
 
 fn sample() -> Results {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sample/results.json");
-    Results::load(Path::new(path)).expect("the sample")
+    Results::load(Path::new("tests/sample/results.json")).expect("the sample")
 }
 
 /// Returns results with long names, many systems, and figures that are close together or far apart.
@@ -191,11 +175,11 @@ fn every_chart_can_be_seen_at_every_width_and_planted_faults_are_noticed() {
         return;
     };
     let whole = page_of(&sample());
-    good_pages(&browser, &whole, &page_of(&hard()));
-    planted_faults(&browser, &whole);
+    good_pages(browser, &whole, &page_of(&hard()));
+    planted_faults(browser, &whole);
 }
 
-fn good_pages(browser: &Path, whole: &str, hard: &str) {
+fn good_pages(browser: &str, whole: &str, hard: &str) {
     let mut pages = Vec::new();
     for width in WIDTHS {
         pages.push((format!("whole-{width}"), width, whole));
@@ -210,7 +194,7 @@ fn good_pages(browser: &Path, whole: &str, hard: &str) {
     }
 }
 
-fn planted_faults(browser: &Path, whole: &str) {
+fn planted_faults(browser: &str, whole: &str) {
     let at = whole.find("class=\"mark").expect("a mark");
     let figure = whole[..at].rfind("<figure").expect("a figure");
     let end = figure + whole[figure..].find("</figure>").expect("its end");

@@ -133,7 +133,7 @@ fn sample(txn: &Txn<'_>, eviction: &Eviction, random: &mut Random, pool: &mut Po
                 continue;
             }
             let key = entry::key(shard, at);
-            let which = place.which(txn.shared.hashing.hash(&key));
+            let which = place.which(txn.shared().hashing.hash(&key));
             let score = score(txn, eviction, at, which, random);
             pool.add_candidate(score, db, &key);
         }
@@ -152,7 +152,7 @@ fn score(
         Policy::NoEviction | Policy::AllkeysRandom | Policy::VolatileRandom => random.next(),
         Policy::AllkeysLru | Policy::VolatileLru => access.idle_ms(which, txn.now()),
         Policy::AllkeysLfu | Policy::VolatileLfu => {
-            u64::from(u8::MAX - access.frequency(which, txn.now(), txn.shared.lfu_settings()))
+            u64::from(u8::MAX - access.frequency(which, txn.now(), txn.shared().lfu_settings()))
         }
         Policy::VolatileTtl => u64::MAX - entry::expiry(&txn.shards[0], at),
     }

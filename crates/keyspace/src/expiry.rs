@@ -105,7 +105,7 @@ fn expire_fields_of(txn: &mut Txn<'_>, db: Db, at: Ptr) -> usize {
     let bytes = entry::key(&txn.shards[0], at).into_owned();
     let key = txn.key(&bytes);
     let savepoint = txn.savepoint();
-    txn.expire_fields(db, &key).unwrap_or_else(|_| {
+    txn.hashes().delete_some_expired(db, &key).unwrap_or_else(|_| {
         // No space even for that, or the hash is damaged: the fields stay, as expired as before.
         txn.rollback_to(savepoint);
         0

@@ -11,7 +11,7 @@ impl Txn<'_> {
         let place = self.place(db, key);
         let Some(mut slot) = self.slot_mut(place, db, key)? else { return Ok(None) };
         if entry::expiry_word(&self.shards[place.shard], slot.entry()) & FIELDS != 0 {
-            self.expire_fields(db, key)?;
+            self.hashes().delete_some_expired(db, key)?;
             let Some(left) = self.slot_mut(place, db, key)? else { return Ok(None) };
             slot = left;
         }
@@ -30,7 +30,7 @@ impl Txn<'_> {
             Some(_) => counters.hits.add(1),
             None => {
                 counters.misses.add(1);
-                if self.shared.lists_missed() {
+                if self.shared().lists_missed() {
                     self.record_missed(place.shard, db, key.bytes);
                 }
             }
@@ -41,10 +41,10 @@ impl Txn<'_> {
     /// Returns the pool offset of an entry that lost its name and may have belonged to this key, if
     /// the key does not exist.
     pub fn lost(&self, db: Db, key: &Key<'_>) -> Option<u64> {
-        let damage = &self.shared.damage;
+        let damage = &self.shared().damage;
         if !damage.has_media_errors() || self.slot(self.place(db, key), key).is_some() {
             return None;
         }
-        damage.may_have_lost(&self.shared.name(db, key))
+        damage.may_have_lost(&self.shared().name(db, key))
     }
 }

@@ -13,40 +13,19 @@ use crate::layout::{Kind, LIBRARIES};
 use crate::txn::KeyLocation;
 use crate::{Error, Expire, Txn, entry};
 
-impl Txn<'_> {
+/// The operations that change function libraries. The shard of a library's name must be locked.
+pub struct Libraries<'t, 'k> {
+    txn: &'t mut Txn<'k>,
+}
+
+impl<'k> Txn<'k> {
     /// Returns the code of a function library, if there is one of this name. The library is in the
-    /// shard of a key of the same name, which must be locked, as for every function here that takes
-    /// a name.
+    /// shard of a key of the same name, which must be locked.
     pub fn library(&self, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let key = self.key(name);
         let place = self.place_in(LIBRARIES, &key);
         let Some(slot) = self.slot(place, &key) else { return Ok(None) };
         code(&self.shards[place.shard], slot.entry()).map(Some)
-    }
-
-    /// Stores the code of a function library, and replaces its old code.
-    pub fn put_library(&mut self, name: &[u8], code: &[u8]) -> Result<(), Error> {
-        let key = self.key(name);
-        let place = self.place_in(LIBRARIES, &key);
-        let old = self.slot(place, &key).map(|slot| self.old(place, slot));
-        self.put_bytes(place, &key, old, code, false, Expire::Clear)
-    }
-
-    /// Deletes a function library. Returns true if there was one of this name.
-    pub fn delete_library(&mut self, name: &[u8]) -> Result<bool, Error> {
-        let key = self.key(name);
-        let place = self.place_in(LIBRARIES, &key);
-        let Some(slot) = self.slot(place, &key) else { return Ok(false) };
-        self.unlink(place, key.hash, slot, true)?;
-        Ok(true)
-    }
-
-    /// Deletes the function libraries in the locked shards, and returns how many there were.
-    /// [`crate::Keyspace::reclaim_step`] frees the space that they occupied.
-    pub fn flush_libraries(&mut self) -> Result<u64, Error> {
-        self.forget();
-        let places = (0..self.shards.len()).map(|shard| KeyLocation { shard, db: LIBRARIES });
-        places.into_iter().try_fold(0, |all, place| Ok(all + self.flush_place(place)?))
     }
 
     /// Calls `show` with each function library in the locked shards: its name, and its code or the
@@ -65,6 +44,43 @@ impl Txn<'_> {
                 }
             }
         }
+    }
+
+    /// Returns the operations that change function libraries.
+    #[inline]
+    pub fn libraries(&mut self) -> Libraries<'_, 'k> {
+        Libraries { txn: self }
+    }
+}
+
+impl Libraries<'_, '_> {
+    /// Stores the code of a function library, and replaces its old code.
+    pub fn put(&mut self, name: &[u8], code: &[u8]) -> Result<(), Error> {
+        let key = self.txn.key(name);
+        let place = self.txn.place_in(LIBRARIES, &key);
+        let old = self.txn.slot(place, &key).map(|slot| self.txn.old(place, slot));
+        self.txn.strings().put_bytes(place, &key, old, code, false, Expire::Clear)
+    }
+
+    /// Deletes a function library. Returns true if there was one of this name.
+    pub fn delete(&mut self, name: &[u8]) -> Result<bool, Error> {
+        let key = self.txn.key(name);
+        let place = self.txn.place_in(LIBRARIES, &key);
+        let Some(slot) = self.txn.slot(place, &key) else { return Ok(false) };
+        self.txn.unlink(place, key.hash, slot, true)?;
+        Ok(true)
+    }
+
+    /// Deletes the function libraries in the locked shards, and returns how many there were.
+    /// [`crate::Keyspace::reclaim_step`] frees the space that they occupied.
+    pub fn flush(&mut self) -> Result<u64, Error> {
+        self.txn.forget();
+        let mut flushed = 0;
+        for shard in 0..self.txn.shards.len() {
+            let place = KeyLocation { shard, db: LIBRARIES };
+            flushed += self.txn.databases().flush_place(place)?;
+        }
+        Ok(flushed)
     }
 }
 

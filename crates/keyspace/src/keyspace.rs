@@ -172,7 +172,8 @@ impl Keyspace {
         Txn::new(&self.shared, locked, now)
     }
 
-    /// Returns the shard in which a SCAN continues from this cursor: lock it for [`Txn::scan`].
+    /// Returns the shard in which a SCAN continues from this cursor: lock it for
+    /// [`crate::Database::scan`].
     pub fn scan_shard(&self, cursor: u64) -> usize {
         cursor_shard(cursor).min(self.shards() - 1)
     }
@@ -246,8 +247,8 @@ impl Keyspace {
             .sum()
     }
 
-    /// Writes a large string into blocks of the key's shard, for [`Txn::set_prepared`]. Waits for
-    /// the shard's lock.
+    /// Writes a large string into blocks of the key's shard, for [`crate::Strings::set_prepared`].
+    /// Waits for the shard's lock.
     pub fn prepare(&self, key: &Key<'_>, bytes: &[u8]) -> Result<Prepared<'_>, Error> {
         let lock = || Some(self.heap().lock(key.shard()));
         Prepared::write(lock, key, bytes).map(|prepared| prepared.expect("it waits for the lock"))

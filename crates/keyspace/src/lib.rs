@@ -1,7 +1,9 @@
 //! Redis's keyspace on a persistent heap: sixteen databases of keys with values and expiry times.
 //!
-//! A key belongs to the shard that its hash slot maps to. A transaction locks the shards of its
-//! keys, reads and changes them with typed operations, and commits with one fence.
+//! A key belongs to the shard that its hash slot maps to. A transaction ([`Txn`]) locks the shards
+//! of its keys, finds them, and commits with one fence. The operations on values are grouped by
+//! type: a value that was found is read in place by its type's reader ([`Txn::list`] returns a
+//! [`ListRef`]), and values are changed through their type's handle ([`Txn::lists`]).
 //! `docs/format/keyspace.md` describes the persistent format: an entry block per key, two indexes
 //! per database and shard (all keys; keys with an expiry time), counters, and a queue of the blocks
 //! that are still to be freed.
@@ -67,20 +69,24 @@ mod walk;
 mod watch;
 
 pub use background::{Compacted, Compaction, Defragmentation, LockHold, Scrub};
-pub use bitmap::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bits};
+pub use bitmap::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bitmaps, Bits};
 pub use changes::{Change, Event};
 pub use check::Repaired;
 pub use collection::{Text, TimedField};
 pub use damage::KeyDamage;
+pub use databases::{Database, Databases};
+pub use elements::Elements;
 pub use error::{CommitError, Error};
 pub use eviction::{Eviction, Policy};
 pub use fault_points::FaultPoint;
+pub use functions::Libraries;
 pub use heap::{ShardWait, SnapshotError, SnapshotLost};
 pub use key::{DATABASES, Db, Key, slot};
+pub use keys::Keys;
 pub use keyspace::{Keyspace, PrefetchedBucket};
-pub use lists::{Elements, NodeLimits, Side};
+pub use lists::{ListRef, Lists, NodeLimits, Side};
 pub use losses::Losses;
-pub use members::{FieldChange, FieldTime, Limits, Members, MembersEdit};
+pub use members::{FieldChange, FieldTime, Hashes, Limits, Members, MembersEdit, Sets};
 pub use prepared::Prepared;
 pub use problem::{CheckError, Checked, DamagedKey, DatabaseName, Refusal};
 pub use progress::Progress;
@@ -88,14 +94,15 @@ pub use restore::RestoreError;
 pub use salvage::{SalvageFinding, SalvageOptions, SalvageStopped, Salvaged};
 pub use snapshot::{Content, Item, Snapshot, SnapshotWalk};
 pub use snapshot_view::SnapshotView;
-pub use sorted_sets::{SortedSetEdit, SortedSetRef, sort_scored};
+pub use sorted_sets::{SortedSetEdit, SortedSetRef, SortedSets, sort_scored};
 pub use stats::Stats;
 pub use streams::{
     GroupRead, StreamBound, StreamConsumer, StreamEdit, StreamEntry, StreamGroup, StreamHead,
     StreamId, StreamLimits, StreamPart, StreamPending, StreamProgress, StreamRef, StreamTrim,
+    Streams,
 };
-pub use strings::Pinned;
-pub use txn::{AbsentKey, Entry, Expire, Savepoint, Txn};
+pub use strings::{Pinned, Strings};
+pub use txn::{AbsentKey, Entry, Expire, Properties, Savepoint, Txn};
 pub use types::{Encoding, Type};
 pub use value::Str;
 pub use watch::Watch;

@@ -18,7 +18,7 @@ use crate::{Db, Entry, Error, Event, Expire, Key, Txn};
 pub use structures::list::{Limits as NodeLimits, Side};
 
 /// A list that is read in place.
-pub struct Elements<'t> {
+pub struct ListRef<'t> {
     shard: &'t Shard<'t>,
     list: List,
     at: u64,
@@ -43,7 +43,7 @@ fn is_equal(shard: &Shard<'_>, element: Element<'_>, wanted: Item<'_>) -> bool {
     }
 }
 
-impl Elements<'_> {
+impl ListRef<'_> {
     fn damaged(&self) -> Error {
         Error::Damaged(self.at)
     }
@@ -72,7 +72,7 @@ impl Elements<'_> {
         done.map_err(|_| self.damaged())
     }
 
-    /// Like [`Elements::visit`], but calls `visit` with whether each element is equal to `wanted`.
+    /// Like [`ListRef::visit`], but calls `visit` with whether each element is equal to `wanted`.
     pub fn compare(
         &self,
         index: u64,
@@ -98,41 +98,54 @@ struct Edit<'e, 'k> {
     verify: bool,
 }
 
-impl Txn<'_> {
+/// The operations that change lists. All but [`Lists::push_new`] find the list by its key.
+pub struct Lists<'t, 'k> {
+    txn: &'t mut Txn<'k>,
+}
+
+impl<'k> Txn<'k> {
     /// Returns the list of an entry.
-    pub fn list(&self, entry: &Entry) -> Result<Elements<'_>, Error> {
+    pub fn list(&self, entry: &Entry) -> Result<ListRef<'_>, Error> {
         let shard = &self.shards[entry.shard];
         entry::sound(shard, entry.at)?;
         match entry::kind(shard, entry.at) {
             Kind::Collection(head) if head.what == Type::List => {
                 let list = List::from_word(shard.word(entry::cell(shard, entry.at)));
-                Ok(Elements { shard, list, at: entry.at.raw() })
+                Ok(ListRef { shard, list, at: entry.at.raw() })
             }
             _ => Err(Error::WrongType),
         }
     }
 
+    /// Returns the operations that change lists.
+    #[inline]
+    pub fn lists(&mut self) -> Lists<'_, 'k> {
+        Lists { txn: self }
+    }
+}
+
+impl Lists<'_, '_> {
     /// Changes the list of a key. Creates the key if there is none, and deletes it if the list
     /// becomes empty.
-    fn edit_list<T>(
+    fn edit<T>(
         &mut self,
         db: Db,
         key: &Key<'_>,
         change: impl FnOnce(&mut Edit<'_, '_>, List) -> Result<(List, T), list::Error>,
     ) -> Result<T, Error> {
-        let (place, old) = self.open_sound(db, key)?;
-        self.edit_list_at((place, old), db, key, change)
+        let (place, old) = self.txn.open_sound(db, key)?;
+        self.edit_at((place, old), db, key, change)
     }
 
-    fn edit_list_at<T>(
+    fn edit_at<T>(
         &mut self,
         (place, old): (KeyLocation, Option<Old>),
         db: Db,
         key: &Key<'_>,
         change: impl FnOnce(&mut Edit<'_, '_>, List) -> Result<(List, T), list::Error>,
     ) -> Result<T, Error> {
-        let queue = self.queue(place.shard);
-        let shard = &mut self.shards[place.shard];
+        let queue = self.txn.queue(place.shard);
+        let shard = &mut self.txn.shards[place.shard];
         let mut word = 0;
         if let Some(old) = old {
             match old.kind {
@@ -150,21 +163,21 @@ impl Txn<'_> {
             })?;
         match old {
             Some(old) if list.is_empty() => {
-                self.unlink(place, key.hash, old.slot, false)?;
-                let shard = &mut self.shards[place.shard];
+                self.txn.unlink(place, key.hash, old.slot, false)?;
+                let shard = &mut self.txn.shards[place.shard];
                 entry::release_shell(shard, queue, old.at)?;
-                self.record_change(place.shard, db, key.bytes(), Event::Deleted);
+                self.txn.record_change(place.shard, db, key.bytes(), Event::Deleted);
             }
             Some(old) => {
-                self.touch_key(place, key);
-                self.change_collection(place, old, HEAD, (word, list.word()));
-                self.record_change(place.shard, db, key.bytes(), Event::Written);
+                self.txn.touch_key(place, key);
+                self.txn.change_collection(place, old, HEAD, (word, list.word()));
+                self.txn.record_change(place.shard, db, key.bytes(), Event::Written);
             }
             None if list.is_empty() => {}
             None => {
                 let value = Value::Collection(HEAD, list.word());
-                self.put(place, key, None, value, 0, Expire::Clear)?;
-                self.record_change(place.shard, db, key.bytes(), Event::Written);
+                self.txn.put(place, key, None, value, 0, Expire::Clear)?;
+                self.txn.record_change(place.shard, db, key.bytes(), Event::Written);
             }
         }
         Ok(answer)
@@ -180,7 +193,7 @@ impl Txn<'_> {
         elements: impl IntoIterator<Item = &'a [u8]>,
         limits: NodeLimits,
     ) -> Result<u64, Error> {
-        self.edit_list(db, key, |edit, list| {
+        self.edit(db, key, |edit, list| {
             let list = list.push_all(edit.shard, side, elements.into_iter().map(item), limits)?;
             Ok((list, list.len(edit.shard)?))
         })
@@ -196,7 +209,7 @@ impl Txn<'_> {
         limits: NodeLimits,
     ) -> Result<(), Error> {
         let items = elements.into_iter().map(item);
-        self.edit_list_at((absent.place(), None), db, key, |edit, list| {
+        self.edit_at((absent.place(), None), db, key, |edit, list| {
             Ok((list.push_all(edit.shard, Side::Tail, items, limits)?, ()))
         })
     }
@@ -211,7 +224,7 @@ impl Txn<'_> {
         count: u64,
         mut take: impl FnMut(&[u8]),
     ) -> Result<(u64, u64), Error> {
-        self.edit_list(db, key, |edit, mut list| {
+        self.edit(db, key, |edit, mut list| {
             let len = list.len(edit.shard)?;
             let count = count.min(len);
             for _ in 0..count {
@@ -225,7 +238,7 @@ impl Txn<'_> {
     }
 
     /// Replaces element number `index`. Returns `false` if there is none.
-    pub fn set_element(
+    pub fn set(
         &mut self,
         db: Db,
         key: &Key<'_>,
@@ -233,14 +246,14 @@ impl Txn<'_> {
         element: &[u8],
         limits: NodeLimits,
     ) -> Result<bool, Error> {
-        self.edit_list(db, key, |edit, list| {
+        self.edit(db, key, |edit, list| {
             list.set(edit.shard, edit.queue, index, item(element), limits)
         })
     }
 
     /// Inserts an element before number `index`, or after the last one if there is no such number.
     /// Returns the new length.
-    pub fn insert_element(
+    pub fn insert(
         &mut self,
         db: Db,
         key: &Key<'_>,
@@ -248,7 +261,7 @@ impl Txn<'_> {
         element: &[u8],
         limits: NodeLimits,
     ) -> Result<u64, Error> {
-        self.edit_list(db, key, |edit, list| {
+        self.edit(db, key, |edit, list| {
             let list = list.insert(edit.shard, index, item(element), limits)?;
             Ok((list, list.len(edit.shard)?))
         })
@@ -256,7 +269,7 @@ impl Txn<'_> {
 
     /// Removes up to `most` elements that are equal to this one, starting from the side `from`.
     /// Returns how many were removed.
-    pub fn remove_elements(
+    pub fn remove(
         &mut self,
         db: Db,
         key: &Key<'_>,
@@ -264,7 +277,7 @@ impl Txn<'_> {
         element: &[u8],
         limits: NodeLimits,
     ) -> Result<u64, Error> {
-        self.edit_list(db, key, |edit, list| {
+        self.edit(db, key, |edit, list| {
             let (wanted, mut removed) = (item(element), 0);
             let retain = |shard: &Shard<'_>, element: Element<'_>| match () {
                 () if removed >= most => Retain::Stop,
@@ -283,7 +296,7 @@ impl Txn<'_> {
 
     /// Removes this many elements at the head and at the tail.
     pub fn trim(&mut self, db: Db, key: &Key<'_>, head: u64, tail: u64) -> Result<(), Error> {
-        self.edit_list(db, key, |edit, list| {
+        self.edit(db, key, |edit, list| {
             let list = list.trim(edit.shard, edit.queue, Side::Head, head)?;
             let list = list.trim(edit.shard, edit.queue, Side::Tail, tail)?;
             Ok((list, ()))

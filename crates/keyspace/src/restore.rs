@@ -30,7 +30,7 @@ impl Keyspace {
         let mut txn = self.begin_one(key.shard(), now);
         let is_there = put_content(&mut txn, item.db, &key, &item.value)?;
         if item.expiry.is_some() {
-            txn.set_expiry(item.db, &key, item.expiry)?;
+            txn.keys().set_expiry(item.db, &key, item.expiry)?;
         }
         txn.commit()?;
         Ok(is_there)
@@ -40,14 +40,14 @@ impl Keyspace {
     pub fn restore_library(&self, name: &[u8], code: &[u8], now: u64) -> Result<(), RestoreError> {
         let key = self.key(name);
         let mut txn = self.begin_one(key.shard(), now);
-        txn.put_library(name, code)?;
+        txn.libraries().put(name, code)?;
         Ok(txn.commit()?)
     }
 }
 
 fn put_content(txn: &mut Txn<'_>, db: Db, key: &Key<'_>, value: &Content) -> Result<bool, Error> {
     match value {
-        Content::String(value) => txn.set(db, key, value, Expire::Clear)?,
+        Content::String(value) => txn.strings().set(db, key, value, Expire::Clear)?,
         Content::Elements(what, elements) => put_elements(txn, db, key, *what, elements)?,
         Content::Fields(fields) => {
             let now = txn.now();
@@ -56,13 +56,13 @@ fn put_content(txn: &mut Txn<'_>, db: Db, key: &Key<'_>, value: &Content) -> Res
             for field in &left {
                 let time = field.time.map_or(FieldTime::Clear, FieldTime::At);
                 let pair = [(field.field.as_slice(), field.value.as_slice())];
-                txn.put_fields(db, key, pair, time, SMALL)?;
+                txn.hashes().put_with_time(db, key, pair, time, SMALL)?;
             }
             return Ok(!left.is_empty());
         }
-        Content::Stream(parts) => {
-            txn.edit_stream(db, key, |edit| parts.iter().try_for_each(|part| put_part(edit, part)))?
-        }
+        Content::Stream(parts) => txn
+            .streams()
+            .edit(db, key, |edit| parts.iter().try_for_each(|part| put_part(edit, part)))?,
     }
     Ok(true)
 }
@@ -78,18 +78,18 @@ fn put_elements(
     let pairs = elements.chunks_exact(2).map(|pair| (pair[0].as_slice(), pair[1].as_slice()));
     match what {
         Type::Set => {
-            txn.put_members(db, key, what, words.map(|word| (word, &b""[..])), SMALL_SET)?;
+            txn.sets().add(db, key, words, SMALL_SET)?;
         }
-        Type::Hash => drop(txn.put_members(db, key, what, pairs, SMALL)?),
+        Type::Hash => drop(txn.hashes().put(db, key, pairs, SMALL)?),
         Type::SortedSet => {
-            let mut edit = txn.edit_sorted_set(db, key, SMALL)?;
+            let mut edit = txn.sorted_sets().edit(db, key, SMALL)?;
             for (score, member) in pairs {
                 let score = std::str::from_utf8(score).ok().and_then(|text| text.parse().ok());
                 edit.change(txn, member, |_| score)?;
             }
             edit.finish(txn, db, key)?;
         }
-        _ => drop(txn.push(db, key, Side::Tail, words, NodeLimits::new(8192, 128))?),
+        _ => drop(txn.lists().push(db, key, Side::Tail, words, NodeLimits::new(8192, 128))?),
     }
     Ok(())
 }

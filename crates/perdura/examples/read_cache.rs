@@ -90,7 +90,7 @@ fn fill(keyspace: &Keyspace) -> Result<(), Box<dyn Error>> {
         let name = name(n);
         let key = keyspace.key(name.as_bytes());
         let mut txn = keyspace.begin_one(key.shard(), 0);
-        txn.set(Db::default(), &key, &value, Expire::Clear)?;
+        txn.strings().set(Db::default(), &key, &value, Expire::Clear)?;
         txn.commit()?;
     }
     Ok(())
@@ -106,7 +106,7 @@ fn reads(keyspace: &Keyspace, keys: &[usize]) -> Result<f64, Box<dyn Error>> {
         let mut txn = keyspace.begin_one(key.shard(), 0);
         let entry = txn.find(Db::default(), &key).ok_or("a key is missing")?;
         reply.clear();
-        txn.read_string(&entry)?.append_to(&mut reply)?;
+        txn.strings().read(&entry)?.append_to(&mut reply)?;
         black_box(&reply);
     }
     Ok((cpu_ns() - begin) as f64 / keys.len() as f64)

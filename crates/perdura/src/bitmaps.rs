@@ -68,7 +68,7 @@ impl Open<'_> {
         self.whole(|tx| {
             let key = tx.key(&key)?;
             let field = BitField { integer, at, change: Some(change) };
-            Ok(tx.txn.change_bit_fields(tx.db, &key, &[field])?.0[0])
+            Ok(tx.txn.bitmaps().change_fields(tx.db, &key, &[field])?.0[0])
         })
     }
 }
@@ -85,7 +85,7 @@ pub trait Bitmaps: Execute {
     {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
-            Ok(tx.txn.set_bit(tx.db, &key, bit, on)?.0)
+            Ok(tx.txn.bitmaps().set(tx.db, &key, bit, on)?.0)
         })
     }
 
@@ -155,7 +155,7 @@ pub trait Bitmaps: Execute {
             tx.whole(|tx| {
                 let target = tx.key(&target)?;
                 let sources = tx.keys(sources)?;
-                Ok(tx.txn.combine_bits(tx.db, &target, operation, &sources)?.0)
+                Ok(tx.txn.bitmaps().combine(tx.db, &target, operation, &sources)?.0)
             })
         })
     }

@@ -32,25 +32,6 @@ pub type Entry = (Vec<u8>, Vec<u8>);
 const LIMITS: Limits = Limits { entries: 512, value: 64 };
 
 impl Open<'_> {
-    fn put(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        what: Type,
-        pair: (&[u8], &[u8]),
-    ) -> Result<bool, Error> {
-        self.whole(|tx| {
-            let key = tx.key(&key)?;
-            Ok(tx.txn.put_members(tx.db, &key, what, [pair], LIMITS)? > 0)
-        })
-    }
-
-    fn take(&mut self, key: impl AsRef<[u8]>, what: Type, field: &[u8]) -> Result<bool, Error> {
-        self.whole(|tx| {
-            let key = tx.key(&key)?;
-            Ok(tx.txn.remove_members(tx.db, &key, what, [field])?.0 > 0)
-        })
-    }
-
     fn value(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -110,7 +91,7 @@ impl Open<'_> {
     ) -> Result<bool, Error> {
         self.whole(|tx| {
             let (key, mut found) = (tx.key(&key)?, false);
-            tx.txn.change_fields(tx.db, &key, [field], |_, old| {
+            tx.txn.hashes().change(tx.db, &key, [field], |_, old| {
                 found = old.is_some();
                 FieldChange::Time(time)
             })?;
@@ -145,7 +126,10 @@ pub trait Hashes: Execute {
     where
         Self: Writable,
     {
-        self.on(&[key.as_ref()], |tx| tx.put(&key, Type::Hash, (field.as_ref(), value.as_ref())))
+        self.whole(&[key.as_ref()], |tx| {
+            let (key, pair) = (tx.key(&key)?, [(field.as_ref(), value.as_ref())]);
+            Ok(tx.txn.hashes().put(tx.db, &key, pair, LIMITS)? > 0)
+        })
     }
 
     /// Returns the value of a field of a hash.
@@ -162,7 +146,10 @@ pub trait Hashes: Execute {
     where
         Self: Writable,
     {
-        self.on(&[key.as_ref()], |tx| tx.take(&key, Type::Hash, field.as_ref()))
+        self.whole(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            Ok(tx.txn.hashes().remove(tx.db, &key, [field.as_ref()])?.0 > 0)
+        })
     }
 
     /// Lets a field of a hash expire after `ttl`. Returns true if there is one. Setting the field
@@ -224,7 +211,7 @@ pub trait Hashes: Execute {
             let new = old.checked_add(by).ok_or(Error::Overflow)?;
             let (key, pair) = (tx.key(&key)?, [(field.as_ref(), new.to_string().into_bytes())]);
             let pair = pair.iter().map(|(field, value)| (*field, value.as_slice()));
-            tx.txn.put_fields(tx.db, &key, pair, FieldTime::Keep, LIMITS)?;
+            tx.txn.hashes().put_with_time(tx.db, &key, pair, FieldTime::Keep, LIMITS)?;
             Ok(new)
         })
     }
@@ -261,7 +248,10 @@ pub trait Sets: Execute {
     where
         Self: Writable,
     {
-        self.on(&[key.as_ref()], |tx| tx.put(&key, Type::Set, (member.as_ref(), b"")))
+        self.whole(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            Ok(tx.txn.sets().add(tx.db, &key, [member.as_ref()], LIMITS)? > 0)
+        })
     }
 
     /// Removes a member from a set. Returns true if it was there.
@@ -269,7 +259,10 @@ pub trait Sets: Execute {
     where
         Self: Writable,
     {
-        self.on(&[key.as_ref()], |tx| tx.take(&key, Type::Set, member.as_ref()))
+        self.whole(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            Ok(tx.txn.sets().remove(tx.db, &key, [member.as_ref()])?.0 > 0)
+        })
     }
 
     /// Returns true if a set has a member.

@@ -168,7 +168,7 @@ mod tests {
     fn commit_without_waiting(store: &Perdura, key: &[u8]) {
         let key = store.keyspace.key(key);
         let mut txn = store.keyspace.begin_one(key.shard(), 0);
-        txn.set(Db::default(), &key, b"seen", Expire::Clear).expect("free memory");
+        txn.strings().set(Db::default(), &key, b"seen", Expire::Clear).expect("free memory");
         journaled(store).commit(store.region(), &mut txn).expect("a disk that does not fail");
     }
 

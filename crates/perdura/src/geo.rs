@@ -230,7 +230,7 @@ pub trait Geo: Execute {
             let found = tx.found(entry, search)?.into_iter();
             let members: Vec<Scored> = found.map(|found| (found.member, found.score)).collect();
             let scored = members.iter().map(|(name, score)| (&name[..], *score));
-            tx.txn.put_sorted_set(tx.db, &target, scored, LIMITS)?;
+            tx.txn.sorted_sets().replace(tx.db, &target, scored, LIMITS)?;
             Ok(members.len() as u64)
         })
     }

@@ -37,7 +37,7 @@ pub trait HyperLogLogs: Execute {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             let elements = elements.iter().map(AsRef::as_ref);
-            Ok(tx.txn.add_to_hyperloglog(tx.db, &key, elements, SPARSE_LIMIT)?)
+            Ok(tx.txn.hyperloglogs().add(tx.db, &key, elements, SPARSE_LIMIT)?)
         })
     }
 
@@ -57,7 +57,7 @@ pub trait HyperLogLogs: Execute {
         let named: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
         self.whole(&named, |tx| {
             let keys = tx.keys(keys)?;
-            Ok(tx.txn.count_hyperloglogs(tx.db, &keys)?.0)
+            Ok(tx.txn.hyperloglogs().count(tx.db, &keys)?.0)
         })
     }
 
@@ -72,7 +72,7 @@ pub trait HyperLogLogs: Execute {
         self.whole(&all(&target, sources), |tx| {
             let target = tx.key(&target)?;
             let sources = tx.keys(sources)?;
-            Ok(tx.txn.merge_hyperloglogs(tx.db, &target, &sources, SPARSE_LIMIT)?)
+            Ok(tx.txn.hyperloglogs().merge(tx.db, &target, &sources, SPARSE_LIMIT)?)
         })
     }
 }

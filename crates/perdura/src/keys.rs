@@ -37,7 +37,7 @@ pub trait Keys: Execute {
     fn value_type(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueType>, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
-            Ok(tx.txn.peek(tx.db, &key).map(|entry| tx.txn.type_of(&entry)))
+            Ok(tx.txn.peek(tx.db, &key).map(|entry| tx.txn.properties(&entry).value_type()))
         })
     }
 
@@ -49,7 +49,7 @@ pub trait Keys: Execute {
         self.replace_lost(key.as_ref())?;
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
-            Ok(tx.txn.delete(tx.db, &key)?)
+            Ok(tx.txn.keys().delete(tx.db, &key)?)
         })
     }
 
@@ -60,7 +60,7 @@ pub trait Keys: Execute {
     {
         self.whole(&[key.as_ref()], |tx| {
             let (key, until) = (tx.key(&key)?, tx.until(ttl));
-            Ok(tx.txn.set_expiry(tx.db, &key, Some(until))?)
+            Ok(tx.txn.keys().set_expiry(tx.db, &key, Some(until))?)
         })
     }
 
@@ -71,7 +71,7 @@ pub trait Keys: Execute {
     {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
-            Ok(tx.txn.set_expiry(tx.db, &key, None)?)
+            Ok(tx.txn.keys().set_expiry(tx.db, &key, None)?)
         })
     }
 
@@ -79,7 +79,8 @@ pub trait Keys: Execute {
     fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Duration>, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
-            let expiry = tx.txn.peek(tx.db, &key).and_then(|entry| tx.txn.expiry(&entry));
+            let expiry =
+                tx.txn.peek(tx.db, &key).and_then(|entry| tx.txn.properties(&entry).expiry());
             Ok(expiry.map(|at| Duration::from_millis(at.saturating_sub(tx.txn.now()))))
         })
     }
@@ -91,7 +92,7 @@ pub trait Keys: Execute {
     {
         self.whole(&[from.as_ref(), to.as_ref()], |tx| {
             let (from, to) = (tx.key(&from)?, tx.key(&to)?);
-            Ok(tx.txn.rename((tx.db, &from), (tx.db, &to))?)
+            Ok(tx.txn.keys().rename((tx.db, &from), (tx.db, &to))?)
         })
     }
 }

@@ -17,7 +17,7 @@ impl Open<'_> {
     fn push(&mut self, key: &[u8], side: Side, element: &[u8]) -> Result<u64, Error> {
         self.whole(|tx| {
             let key = tx.key(&key)?;
-            Ok(tx.txn.push(tx.db, &key, side, [element], limits())?)
+            Ok(tx.txn.lists().push(tx.db, &key, side, [element], limits())?)
         })
     }
 
@@ -25,7 +25,7 @@ impl Open<'_> {
         self.whole(|tx| {
             let key = tx.key(&key)?;
             let mut found = None;
-            tx.txn.pop(tx.db, &key, side, 1, |element| found = Some(element.to_vec()))?;
+            tx.txn.lists().pop(tx.db, &key, side, 1, |element| found = Some(element.to_vec()))?;
             Ok(found)
         })
     }
@@ -191,7 +191,7 @@ pub trait Lists: Execute {
     {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
-            Ok(tx.txn.set_element(tx.db, &key, index, element.as_ref(), limits())?)
+            Ok(tx.txn.lists().set(tx.db, &key, index, element.as_ref(), limits())?)
         })
     }
 }

@@ -154,7 +154,7 @@ impl<S: Borrow<Perdura>> Snapshot<S> {
     /// Each shard is locked in turn.
     pub fn len(&self) -> Result<u64, Error> {
         (0..self.store().keyspace.shards()).try_fold(0, |keys, shard| {
-            Ok(keys + self.read(&[shard], &[], |tx| Ok(tx.txn.count(tx.db)))?)
+            Ok(keys + self.read(&[shard], &[], |tx| Ok(tx.txn.database(tx.db).count()))?)
         })
     }
 

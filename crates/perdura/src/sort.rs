@@ -68,10 +68,11 @@ impl Open<'_> {
     ) -> Result<Vec<Vec<u8>>, Error> {
         let key = self.key(key)?;
         let Some(entry) = self.txn.find(self.db, &key) else { return Ok(Vec::new()) };
+        let elements = self.txn.elements(&entry)?;
         let (mut rows, mut cursor) = (Vec::new(), 0);
         loop {
             let keep = |element: &[u8]| rows.push((0.0, element.to_vec()));
-            cursor = self.txn.each_element(&entry, cursor, PIECE, keep)?;
+            cursor = elements.scan(cursor, PIECE, keep)?;
             if cursor == 0 {
                 break;
             }
@@ -115,12 +116,12 @@ pub trait Sorting: Execute {
         self.whole(&[key.as_ref(), target.as_ref()], |tx| {
             let elements = tx.sorted_elements(&key, order)?;
             let target = tx.key(&target)?;
-            tx.txn.delete(tx.db, &target)?;
+            tx.txn.keys().delete(tx.db, &target)?;
             let elements = elements.iter().map(Vec::as_slice);
             if elements.len() == 0 {
                 return Ok(0);
             }
-            Ok(tx.txn.push(tx.db, &target, Side::Tail, elements, limits())?)
+            Ok(tx.txn.lists().push(tx.db, &target, Side::Tail, elements, limits())?)
         })
     }
 }

@@ -53,7 +53,7 @@ impl Open<'_> {
     ) -> Result<(f64, bool), Error> {
         self.whole(|tx| {
             let key = tx.key(&key)?;
-            let mut edit = tx.txn.edit_sorted_set(tx.db, &key, LIMITS)?;
+            let mut edit = tx.txn.sorted_sets().edit(tx.db, &key, LIMITS)?;
             let (mut score, mut is_new) = (0.0, false);
             edit.change(&mut tx.txn, member, |old| {
                 (score, is_new) = (decide(old), old.is_none());
@@ -124,7 +124,7 @@ pub trait SortedSets: Execute {
     {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
-            let mut edit = tx.txn.edit_sorted_set(tx.db, &key, LIMITS)?;
+            let mut edit = tx.txn.sorted_sets().edit(tx.db, &key, LIMITS)?;
             let was_there = edit.remove(&mut tx.txn, member.as_ref())?;
             edit.finish(&mut tx.txn, tx.db, &key)?;
             Ok(was_there)
@@ -138,7 +138,7 @@ pub trait SortedSets: Execute {
     {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
-            let mut edit = tx.txn.edit_sorted_set(tx.db, &key, LIMITS)?;
+            let mut edit = tx.txn.sorted_sets().edit(tx.db, &key, LIMITS)?;
             let mut found = None;
             let keep = |member: &[u8], score: f64| found = Some((member.to_vec(), score));
             edit.remove_range(&mut tx.txn, 0, 1, keep)?;

@@ -336,7 +336,7 @@ impl Perdura {
         let key = self.keyspace.key(key);
         let mut txn = self.keyspace.begin_one(key.shard(), (self.clock)());
         let Some(entry) = txn.find(Db::default(), &key) else { return Ok(None) };
-        let value = txn.read_string(&entry)?;
+        let value = txn.strings().read(&entry)?;
         if value.len() < Keyspace::LARGE {
             return Ok(Some(value.to_vec()?));
         }
@@ -371,7 +371,7 @@ impl Perdura {
         let key = self.keyspace.key(key);
         let mut txn = self.keyspace.begin_one(key.shard(), (self.clock)());
         let Some(entry) = txn.find(Db::default(), &key) else { return Ok(false) };
-        let value = txn.read_string(&entry)?;
+        let value = txn.strings().read(&entry)?;
         if value.len() < Keyspace::LARGE {
             value.pieces(0, usize::MAX, look)?;
         } else {
@@ -430,8 +430,8 @@ impl Perdura {
         let mut txn = self.keyspace.begin_one(key.shard(), (self.clock)());
         let expire = expire(txn.now());
         match prepared {
-            Some(prepared) => txn.set_prepared(Db::default(), key, prepared, expire)?,
-            None => txn.set(Db::default(), key, value, expire)?,
+            Some(prepared) => txn.strings().set_prepared(Db::default(), key, prepared, expire)?,
+            None => txn.strings().set(Db::default(), key, value, expire)?,
         }
         self.keyspace.check_losses(losses)?;
         self.commit(&mut txn)
@@ -519,8 +519,8 @@ impl Strings for Perdura {
 }
 
 /// Returns a copy of a large value, made after its shard's lock is released.
-fn copy_large(txn: Txn<'_>, entry: &Entry) -> Result<Vec<u8>, Error> {
-    let pinned = txn.pin_string(entry)?;
+fn copy_large(mut txn: Txn<'_>, entry: &Entry) -> Result<Vec<u8>, Error> {
+    let pinned = txn.strings().pin(entry)?;
     drop(txn);
     let mut bytes = Vec::new();
     pinned.append_to(&mut bytes);

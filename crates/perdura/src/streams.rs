@@ -45,7 +45,7 @@ impl Open<'_> {
         key: &Key<'_>,
         change: impl FnOnce(&mut StreamEdit<'_, '_>) -> Result<T, keyspace::Error>,
     ) -> Result<T, Error> {
-        self.whole(|tx| Ok(tx.txn.edit_stream(tx.db, key, change)?))
+        self.whole(|tx| Ok(tx.txn.streams().edit(tx.db, key, change)?))
     }
 
     /// Reads entries of a range from an end. Returns the rest of it.

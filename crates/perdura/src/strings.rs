@@ -12,15 +12,15 @@ impl Open<'_> {
     fn value_to_change(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let key = self.key(&key)?;
         let Some(entry) = self.txn.find_mut(self.db, &key)? else { return Ok(None) };
-        Ok(Some(self.txn.read_string(&entry)?.to_vec()?))
+        Ok(Some(self.txn.strings().read(&entry)?.to_vec()?))
     }
 
     /// Sets a value, or deletes the key if there is one; an expiry time is kept.
     fn put_value(&mut self, key: &[u8], is_there: bool, value: Option<&[u8]>) -> Result<(), Error> {
         let key = self.key(&key)?;
         match value {
-            Some(value) => self.txn.set(self.db, &key, value, Expire::Keep)?,
-            None if is_there => drop(self.txn.delete(self.db, &key)?),
+            Some(value) => self.txn.strings().set(self.db, &key, value, Expire::Keep)?,
+            None if is_there => drop(self.txn.keys().delete(self.db, &key)?),
             None => {}
         }
         Ok(())
@@ -32,7 +32,7 @@ impl Open<'_> {
             return Ok(false);
         }
         let expire = ttl.map_or(Expire::Clear, |ttl| Expire::At(self.until(ttl)));
-        self.txn.set(self.db, &key, value, expire)?;
+        self.txn.strings().set(self.db, &key, value, expire)?;
         Ok(true)
     }
 }
@@ -60,7 +60,7 @@ pub trait Strings: Execute {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             let Some(entry) = tx.txn.find(tx.db, &key) else { return Ok(None) };
-            Ok(Some(tx.txn.read_string(&entry)?.to_vec()?))
+            Ok(Some(tx.txn.strings().read(&entry)?.to_vec()?))
         })
     }
 
@@ -72,7 +72,7 @@ pub trait Strings: Execute {
     {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.any_key(&key)?;
-            Ok(tx.txn.set(tx.db, &key, value.as_ref(), Expire::Clear)?)
+            Ok(tx.txn.strings().set(tx.db, &key, value.as_ref(), Expire::Clear)?)
         })
     }
 
@@ -88,7 +88,7 @@ pub trait Strings: Execute {
     {
         self.whole(&[key.as_ref()], |tx| {
             let (key, until) = (tx.any_key(&key)?, tx.until(ttl));
-            Ok(tx.txn.set(tx.db, &key, value.as_ref(), Expire::At(until))?)
+            Ok(tx.txn.strings().set(tx.db, &key, value.as_ref(), Expire::At(until))?)
         })
     }
 
@@ -198,7 +198,7 @@ pub trait Strings: Execute {
                 }
             };
             let new = old.checked_add(by).ok_or(Error::Overflow)?;
-            tx.txn.set_int(tx.db, &key, new, Expire::Keep)?;
+            tx.txn.strings().set_int(tx.db, &key, new, Expire::Keep)?;
             Ok(new)
         })
     }
@@ -210,7 +210,7 @@ pub trait Strings: Execute {
     {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
-            Ok(tx.txn.append(tx.db, &key, bytes.as_ref())?)
+            Ok(tx.txn.strings().append(tx.db, &key, bytes.as_ref())?)
         })
     }
 }

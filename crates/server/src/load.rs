@@ -103,9 +103,9 @@ pub(crate) fn drop_incomplete(keyspace: &Keyspace, now_ms: u64) -> Result<(), St
     tracing::warn!("The server ended while it received a primary's data: that is dropped");
     let mut txn = keyspace.begin_all(now_ms);
     for db in Db::all() {
-        txn.flush(db).map_err(|error| error.to_string())?;
+        txn.databases().flush(db).map_err(|error| error.to_string())?;
     }
-    txn.flush_libraries().map_err(|error| error.to_string())?;
+    txn.libraries().flush().map_err(|error| error.to_string())?;
     txn.commit().map_err(|error| error.to_string())?;
     drop(txn);
     keyspace.set_syncing(false, now_ms).map_err(|error| error.to_string())

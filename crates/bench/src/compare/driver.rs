@@ -7,21 +7,9 @@ use crate::results::{Run, WorkloadKind};
 use crate::server::launch::stay_on;
 use crate::server::{Failure, Server, command};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 /// The prefix of the keys of strings.
 const PREFIX: &str = "memtier-";
-
-/// The share of its cores' time above which the generator limits the rate.
-const SATURATED: f64 = 0.9;
-
-/// The resources that a server used in a run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Used {
-    pub(super) cpu: Duration,
-    /// Bytes written to disk; `None` if the system is not on a disk.
-    pub(super) written: Option<u64>,
-}
 
 /// Fills a new server with the data of a job. Returns the bytes of memory that the data takes.
 pub(super) fn fill(server: &Server, job: &Job) -> Result<Option<u64>, Failure> {
@@ -61,8 +49,8 @@ pub(super) fn drive(
     }
 }
 
-/// Returns the run as a row of the results. The caller sets the round and the sizes in bytes.
-pub(super) fn run_of(outcome: &Outcome, job: &Job, system: &str, used: Used) -> Run {
+/// Returns the run as a row of the results. The caller sets the round and the server's resources.
+pub(super) fn run_of(outcome: &Outcome, job: &Job, system: &str) -> Run {
     let cores = job.workload.generator_cores.len().max(1) as f64;
     let generator = &outcome.generator;
     let busy = generator.cpu_seconds / (outcome.seconds * cores).max(f64::MIN_POSITIVE);
@@ -76,20 +64,15 @@ pub(super) fn run_of(outcome: &Outcome, job: &Job, system: &str, used: Used) -> 
     Run {
         workload: job.workload.id.clone(),
         system: system.to_owned(),
-        round: 0,
         seconds: outcome.seconds,
         operations: outcome.totals.operations,
         errors: outcome.error_count(),
         latency: outcome.totals.latency,
         writes: of(Kind::Write),
         reads: of(Kind::Read),
-        server_cpu_seconds: used.cpu.as_secs_f64(),
         generator_busy: busy,
-        saturated: !shared && (generator.saturated || busy > SATURATED),
-        written_bytes: used.written,
-        data_bytes: None,
-        used_bytes: None,
-        stored_bytes: None,
+        saturated: !shared && (generator.saturated || busy > load::SATURATED),
+        ..Run::default()
     }
 }
 
@@ -112,7 +95,11 @@ fn options(job: &Job, server: &Server, seconds: f64) -> Result<load::Options, Fa
         ..load::Options::default()
     };
     match &job.load {
-        Load::Mix => options.ratio = ratio(workload.writes_percent),
+        // The shares of a mix are tenths: short rows of writes and reads.
+        Load::Mix => {
+            let tenths = u64::from(workload.writes_percent / 10);
+            options.ratio = Ratio(tenths, 10 - tenths);
+        }
         Load::Ycsb(ycsb) => options.ycsb = Some(*ycsb),
         Load::Commands(lines) => options.commands.clone_from(lines),
         Load::Script(text) => {
@@ -124,25 +111,9 @@ fn options(job: &Job, server: &Server, seconds: f64) -> Result<load::Options, Fa
     Ok(options)
 }
 
-/// Returns the share of writes as a ratio in lowest terms: the generator sends that many writes,
-/// then that many reads.
-fn ratio(writes_percent: u32) -> Ratio {
-    let (writes, reads) = (u64::from(writes_percent), u64::from(100 - writes_percent.min(100)));
-    let divides = |by: &u64| writes.is_multiple_of(*by) && reads.is_multiple_of(*by);
-    let common = (1..=100).rev().find(divides).unwrap_or(1);
-    Ratio(writes / common, reads / common)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shares_become_the_shortest_rows() {
-        let found = [0, 5, 30, 50, 70, 100].map(ratio);
-        let expected = [(0, 1), (1, 19), (3, 7), (1, 1), (7, 3), (1, 0)];
-        assert_eq!(found, expected.map(|(writes, reads)| Ratio(writes, reads)));
-    }
 
     /// With one client, the server and the generator share a core, whose load then shows nothing.
     #[test]
@@ -150,13 +121,12 @@ mod tests {
         let cores = super::super::workloads::Cores::divide(&[0, 1]);
         let jobs = super::super::workloads::all(&cores, Some(10));
         let mut outcome = Outcome { seconds: 1.0, ..Outcome::default() };
-        let used = Used { cpu: Duration::ZERO, written: None };
         for (cpu_seconds, shared, expected) in
             [(0.95, false, true), (0.95, true, false), (0.5, false, false)]
         {
             outcome.generator.cpu_seconds = cpu_seconds;
             let job = jobs.iter().find(|job| (job.workload.clients == 1) == shared).expect("a job");
-            assert_eq!(run_of(&outcome, job, "x", used).saturated, expected, "{cpu_seconds}");
+            assert_eq!(run_of(&outcome, job, "x").saturated, expected, "{cpu_seconds}");
         }
     }
 }

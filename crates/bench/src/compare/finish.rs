@@ -86,11 +86,7 @@ fn complaints(results: &Results) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn sample() -> Results {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sample/results.json");
-        Results::load(Path::new(path)).expect("the sample")
-    }
+    use crate::results::sample;
 
     #[test]
     fn every_ratio_that_matters_has_its_line() {

@@ -101,7 +101,7 @@ pub(crate) struct Programs {
 pub(crate) struct Variants {
     /// Also measure pools on these emulated media, separated by commas, if the server was built to
     /// emulate them.
-    #[arg(long, visible_alias = "emulate", value_name = "NAMES", value_delimiter = ',', value_parser = MEDIA)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = MEDIA)]
     pub media: Vec<String>,
     /// The server for --media [default: the same as for all others]. A server that can emulate
     /// media is slower even without them.

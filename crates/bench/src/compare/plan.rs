@@ -8,29 +8,21 @@
 //! again: a comparison that is interrupted later has all its parts.
 
 use super::options::Options;
-use crate::results;
+use crate::results::Plan;
 
 /// The extent of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shape {
-    /// `quick`, `default` or `full`.
-    pub(super) size: &'static str,
-    /// How often each workload runs on each system.
-    pub(super) rounds: u32,
-    /// Seconds of a run.
-    pub(super) seconds: f64,
+    /// The part that the results record.
+    pub(super) plan: Plan,
     /// The names of the systems; all systems if empty.
     pub(super) systems: Vec<String>,
     /// The names of the workloads.
     pub(super) workloads: Vec<String>,
-    /// The sizes in bytes of the data sets to recover.
-    pub(super) recovery: Vec<u64>,
     /// How often each data set is recovered.
     pub(super) recovery_rounds: u32,
     /// Seconds of each row of the device study; `None` to leave it out.
     pub(super) device: Option<f64>,
-    /// Whether servers are kept from round to round.
-    pub(super) same_server: bool,
 }
 
 const MIB: u64 = 1 << 20;
@@ -38,28 +30,55 @@ const MIB: u64 = 1 << 20;
 impl Shape {
     /// Returns the shape that the options ask for.
     pub(super) fn of(options: &Options) -> Shape {
-        let shape = if options.quick {
+        let mut shape = if options.quick {
             Shape::quick()
         } else if options.full {
             Shape::full()
         } else {
             Shape::usual()
         };
-        let given = |own: &[String], usual: Vec<String>| {
-            if own.is_empty() { usual } else { own.to_vec() }
+        let plan = &mut shape.plan;
+        plan.same_server = options.same_server;
+        if let Some(rounds) = options.rounds {
+            plan.rounds = rounds;
+            shape.recovery_rounds = shape.recovery_rounds.min(rounds);
+        }
+        if let Some(seconds) = options.seconds {
+            plan.seconds = seconds;
+        }
+        if let Some(sizes) = &options.recovery {
+            plan.recovery = sizes.iter().copied().filter(|bytes| *bytes > 0).collect();
+        }
+        if !options.systems.is_empty() {
+            shape.systems.clone_from(&options.systems);
+        }
+        if options.workloads.iter().any(|name| name == "none") {
+            shape.workloads.clear();
+        } else if !options.workloads.is_empty() {
+            shape.workloads.clone_from(&options.workloads);
+        }
+        if options.no_device {
+            shape.device = None;
+        }
+        shape
+    }
+
+    /// A comparison of about half an hour.
+    fn usual() -> Shape {
+        let plan = Plan {
+            size: "default".into(),
+            rounds: 3,
+            seconds: 2.0,
+            driver: "builtin".into(),
+            recovery: vec![100 * MIB, 1024 * MIB],
+            same_server: false,
         };
-        let recovery = options.recovery.clone().unwrap_or(shape.recovery);
-        let none = options.workloads.iter().any(|name| name == "none");
         Shape {
-            size: shape.size,
-            rounds: options.rounds.unwrap_or(shape.rounds),
-            seconds: options.seconds.unwrap_or(shape.seconds),
-            systems: given(&options.systems, shape.systems),
-            workloads: if none { Vec::new() } else { given(&options.workloads, shape.workloads) },
-            recovery: recovery.into_iter().filter(|bytes| *bytes > 0).collect(),
-            recovery_rounds: options.rounds.unwrap_or(u32::MAX).min(shape.recovery_rounds),
-            device: shape.device.filter(|_| !options.no_device),
-            same_server: options.same_server,
+            plan,
+            systems: Vec::new(),
+            workloads: ["throughput", "latency", "durable"].map(str::to_owned).to_vec(),
+            recovery_rounds: 2,
+            device: Some(0.2),
         }
     }
 
@@ -75,32 +94,19 @@ impl Shape {
             "perdura-volatile",
             "redis",
         ];
-        Shape {
-            size: "quick",
-            rounds: 3,
+        let plan = Plan {
+            size: "quick".into(),
             seconds: 1.0,
+            recovery: vec![32 * MIB],
+            ..Shape::usual().plan
+        };
+        Shape {
+            plan,
             systems: systems.map(str::to_owned).to_vec(),
             // Writes only: reads do not depend on how a system persists.
             workloads: ["throughput-100", "latency-100"].map(str::to_owned).to_vec(),
-            recovery: vec![32 * MIB],
             recovery_rounds: 1,
             device: Some(0.05),
-            same_server: false,
-        }
-    }
-
-    /// A comparison of about half an hour.
-    fn usual() -> Shape {
-        Shape {
-            size: "default",
-            rounds: 3,
-            seconds: 2.0,
-            systems: Vec::new(),
-            workloads: ["throughput", "latency", "durable"].map(str::to_owned).to_vec(),
-            recovery: vec![100 * MIB, 1024 * MIB],
-            recovery_rounds: 2,
-            device: Some(0.2),
-            same_server: false,
         }
     }
 
@@ -108,28 +114,19 @@ impl Shape {
     fn full() -> Shape {
         let workloads =
             ["throughput", "latency", "durable", "small", "ycsb", "types", "strings", "type"];
-        Shape {
-            size: "full",
+        let plan = Plan {
+            size: "full".into(),
             rounds: 7,
             seconds: 5.0,
-            systems: Vec::new(),
-            workloads: workloads.map(str::to_owned).to_vec(),
             recovery: vec![100 * MIB, 1024 * MIB, 4096 * MIB],
+            ..Shape::usual().plan
+        };
+        Shape {
+            plan,
+            workloads: workloads.map(str::to_owned).to_vec(),
             recovery_rounds: 3,
             device: Some(1.0),
-            same_server: false,
-        }
-    }
-
-    /// Returns the plan as the results record it.
-    pub(super) fn plan(&self) -> results::Plan {
-        results::Plan {
-            size: self.size.into(),
-            rounds: self.rounds,
-            seconds: self.seconds,
-            driver: "builtin".into(),
-            recovery: self.recovery.clone(),
-            same_server: self.same_server,
+            ..Shape::usual()
         }
     }
 }
@@ -160,7 +157,7 @@ mod tests {
     #[test]
     fn options_change_the_shape() {
         let usual = Shape::of(&Options::for_tests());
-        assert_eq!((usual.rounds, usual.recovery), (3, vec![100 << 20, 1 << 30]));
+        assert_eq!((usual.plan.rounds, usual.plan.recovery), (3, vec![100 << 20, 1 << 30]));
         let own = Options {
             rounds: Some(1),
             workloads: vec!["none".into()],
@@ -169,7 +166,7 @@ mod tests {
             ..Options::for_tests()
         };
         let shape = Shape::of(&own);
-        assert_eq!((shape.rounds, shape.recovery_rounds, shape.device), (1, 1, None));
-        assert!(shape.workloads.is_empty() && shape.recovery.is_empty());
+        assert_eq!((shape.plan.rounds, shape.recovery_rounds, shape.device), (1, 1, None));
+        assert!(shape.workloads.is_empty() && shape.plan.recovery.is_empty());
     }
 }

@@ -4,19 +4,20 @@
 //! Whatever would end a comparison after minutes should be found in its first seconds, so each
 //! system is started once and queried.
 
+use super::names::choose;
 use super::options::Options;
 use super::plan::Shape;
 use super::recovery::Of;
 use super::space;
-use super::systems::{Candidate, Catalogue, Ground};
+use super::systems::{Candidate, Catalogue, Ground, versions};
 use super::workloads::{self, Cores, Job};
 use crate::machine;
-use crate::results::{Family, Machine, Skipped};
+use crate::results::{FORMAT, Family, Results, Skipped};
 use crate::server::{Failure, Launch, Server, remove_orphans};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use thiserror::Error;
 
@@ -26,19 +27,10 @@ const MEMORY: &str = "/dev/shm";
 /// The reason that the comparison cannot begin.
 #[derive(Debug, Error)]
 pub(super) enum Refusal {
-    /// The arguments do not fit this machine or contain an unknown name.
+    /// The arguments do not fit this machine or contain an unknown name, or Perdura itself does not
+    /// start.
     #[error("{0}")]
     Arguments(String),
-    /// Perdura itself does not start.
-    #[error("{what} does not start in {}: {failure}", place.display())]
-    NoServer {
-        /// The program.
-        what: String,
-        /// The directory in which its data would have been.
-        place: PathBuf,
-        /// Why.
-        failure: Failure,
-    },
     /// The comparison was interrupted before it began.
     #[error("interrupted")]
     Cancelled,
@@ -48,19 +40,16 @@ pub(super) enum Refusal {
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) shape: Shape,
-    pub(super) machine: Machine,
+    /// The results before the first run.
+    pub(super) results: Results,
     pub(super) candidates: Vec<Candidate>,
     pub(super) jobs: Vec<Job>,
     pub(super) cores: Cores,
     pub(super) grounds: Vec<Ground>,
-    pub(super) skipped: Vec<Skipped>,
-    pub(super) warnings: Vec<String>,
     /// Whether a requested system does not start.
     pub(super) troubled: bool,
     pub(super) recovery_of: Of,
     pub(super) recovery_value: usize,
-    /// The program that launches the servers: this one.
-    pub(super) tool: PathBuf,
 }
 
 impl Ready {
@@ -79,34 +68,37 @@ impl Ready {
         // A wrong name or too little space is reported before the servers are tried, which takes
         // time.
         let mut jobs = workloads::all(&cores, options.keys);
-        workloads::choose(&mut jobs, &shape.workloads).map_err(Refusal::Arguments)?;
-        space::check(&shape, &jobs, &catalogue.candidates, &grounds).map_err(Refusal::Arguments)?;
-        let tool = std::env::current_exe()
-            .map_err(|error| Refusal::Arguments(format!("this program's own path: {error}")))?;
+        choose(&mut jobs, &shape.workloads, "workload", |job| &job.workload.id)
+            .map_err(Refusal::Arguments)?;
+        space::check(&shape.plan, &jobs, &catalogue.candidates, &grounds)
+            .map_err(Refusal::Arguments)?;
         let Catalogue { candidates, mut skipped } = catalogue;
         let wanted = candidates.len();
-        let candidates = probe(candidates, &mut skipped, &tool, &cores, cancel)?;
+        let candidates = probe(candidates, &mut skipped, &cores, cancel)?;
         let troubled = candidates.len() < wanted;
         machine.versions = versions(&candidates);
+        let results = Results {
+            format: FORMAT,
+            machine,
+            plan: shape.plan.clone(),
+            systems: candidates.iter().map(|candidate| candidate.system.clone()).collect(),
+            workloads: jobs.iter().map(|job| job.workload.clone()).collect(),
+            skipped,
+            warnings,
+            partial: Some("it is not finished".into()),
+            ..Results::default()
+        };
         Ok(Ready {
             shape,
-            machine,
+            results,
             candidates,
             jobs,
             cores,
             grounds,
-            skipped,
-            warnings,
             troubled,
             recovery_of: options.recovery_of,
             recovery_value: options.recovery_value as usize,
-            tool,
         })
-    }
-
-    /// Returns how to start a candidate.
-    pub(super) fn launch(&self, candidate: &Candidate) -> Launch {
-        candidate.launch(&self.tool, &self.cores.server)
     }
 }
 
@@ -172,23 +164,21 @@ fn systems(shape: &Shape, catalogue: &Catalogue, options: &Options) -> Vec<Strin
 fn probe(
     candidates: Vec<Candidate>,
     skipped: &mut Vec<Skipped>,
-    tool: &Path,
     cores: &Cores,
     cancel: &AtomicBool,
 ) -> Result<Vec<Candidate>, Refusal> {
     let mut ready = Vec::new();
     for mut candidate in candidates {
         let ours = matches!(candidate.system.id.as_str(), "perdura-pmem" | "perdura-volatile");
-        let launch = candidate.launch(tool, &cores.server);
+        let launch = candidate.launch(&cores.server);
         match ask(&mut candidate, launch, cancel) {
             Ok(()) => ready.push(candidate),
             Err(Failure::Cancelled) => return Err(Refusal::Cancelled),
             Err(failure) if ours => {
-                return Err(Refusal::NoServer {
-                    what: candidate.program.display().to_string(),
-                    place: candidate.place,
-                    failure,
-                });
+                let program = candidate.program.display();
+                let place = candidate.place.display();
+                let text = format!("{program} does not start in {place}: {failure}");
+                return Err(Refusal::Arguments(text));
             }
             Err(failure) => {
                 let what = candidate.system.id.clone();
@@ -210,18 +200,4 @@ fn ask(candidate: &mut Candidate, launch: Launch, cancel: &AtomicBool) -> Result
         candidate.system.domain = server.info("persistence")?.remove("domain");
     }
     Ok(())
-}
-
-fn versions(candidates: &[Candidate]) -> Vec<crate::results::Version> {
-    let mut programs: Vec<(String, PathBuf)> = Vec::new();
-    for candidate in candidates {
-        let name = match candidate.system.family {
-            Family::Peer => candidate.system.id.split('-').next().unwrap_or_default().to_owned(),
-            _ => candidate.system.command[0].clone(),
-        };
-        if !programs.iter().any(|(known, _)| *known == name) {
-            programs.push((name, candidate.program.clone()));
-        }
-    }
-    programs.iter().map(|(name, program)| machine::version(name, program)).collect()
 }

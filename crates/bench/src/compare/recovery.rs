@@ -20,7 +20,6 @@ use crate::server::launch::stay_on;
 use crate::server::{Failure, Launch, Server};
 use ledger::Ledger;
 pub(crate) use ledger::Of;
-use redis::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -82,14 +81,9 @@ pub(super) fn measure(
         keys: ledger.keys(),
         value_bytes: ledger.value_bytes(),
         stored_bytes,
-        first_get_seconds: None,
-        full_rate_seconds: None,
         rate_before: before.rate,
-        rate_after: 0.0,
         acknowledged: ledger.writes(),
-        keys_checked: 0,
-        keys_lost: 0,
-        keys_wrong: 0,
+        ..Recovery::default()
     };
     server.start_again()?;
     if let Some(first) = first_get(&mut server, &ledger, task.patience(), cancel)? {
@@ -142,8 +136,7 @@ fn first_get(
     cancel: &AtomicBool,
 ) -> Result<Option<Duration>, Failure> {
     server.wait_for(patience, Duration::from_micros(500), cancel, |server| {
-        let found = ledger.get(0).query(&mut server.connect()?)?;
-        let is_there = matches!(found, Value::BulkString(_));
-        Ok(Some(if is_there { server.age() } else { None }))
+        let found: Option<Vec<u8>> = ledger.get(0).query(&mut server.connect()?)?;
+        Ok(Some(found.and_then(|_| server.age())))
     })
 }

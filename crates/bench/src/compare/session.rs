@@ -4,8 +4,8 @@
 //! system fails, the failure is recorded and the others continue; a full disk or Ctrl-C ends the
 //! session.
 
-use super::driver::{Used, drive, fill, run_of};
-use super::plan::{Shape, order};
+use super::driver::{drive, fill, run_of};
+use super::plan::order;
 use super::prepare::Ready;
 use super::progress::Progress;
 use super::recovery::{self, Task};
@@ -13,7 +13,7 @@ use super::space;
 use super::systems::{Candidate, Ground};
 use super::workloads::{Job, groups};
 use crate::device;
-use crate::results::{Durability, FORMAT, Family, Recovery, Results, Run, Skipped};
+use crate::results::{Durability, Family, Plan, Recovery, Results, Run, Skipped};
 use crate::server::launch::stay_on;
 use crate::server::{Failure, Server};
 use crate::units::amount;
@@ -51,24 +51,13 @@ pub(super) struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Returns a session whose results contain everything known before the first run.
-    pub(super) fn new(ready: Ready, path: &Path, cancel: &'a AtomicBool) -> Session<'a> {
-        let results = Results {
-            format: FORMAT,
-            machine: ready.machine.clone(),
-            plan: ready.shape.plan(),
-            systems: ready.candidates.iter().map(|candidate| candidate.system.clone()).collect(),
-            workloads: ready.jobs.iter().map(|job| job.workload.clone()).collect(),
-            skipped: ready.skipped.clone(),
-            warnings: ready.warnings.clone(),
-            partial: Some("it is not finished".into()),
-            ..Results::default()
-        };
+    pub(super) fn new(mut ready: Ready, path: &Path, cancel: &'a AtomicBool) -> Session<'a> {
         Session {
             began: Instant::now(),
             cancel,
             progress: Progress::new(steps(&ready)),
             path: path.to_owned(),
-            results,
+            results: std::mem::take(&mut ready.results),
             failures: vec![0; ready.candidates.len()],
             troubled: ready.troubled,
             kept: BTreeMap::new(),
@@ -93,8 +82,8 @@ impl<'a> Session<'a> {
 
     fn everything(&mut self) -> Result<(), Stop> {
         self.save()?;
-        let Shape { rounds, recovery_rounds, ref recovery, .. } = self.ready.shape;
-        let sizes = recovery.clone();
+        let Plan { rounds, recovery: sizes, .. } = self.results.plan.clone();
+        let recovery_rounds = self.ready.shape.recovery_rounds;
         for round in 0..rounds.max(recovery_rounds) {
             if round < rounds {
                 self.round(round)?;
@@ -144,7 +133,7 @@ impl<'a> Session<'a> {
             }
             self.progress.done();
         }
-        if self.ready.shape.same_server
+        if self.results.plan.same_server
             && let Some(server) = server
         {
             self.kept.insert(name, server);
@@ -165,29 +154,28 @@ impl<'a> Session<'a> {
         let Filled { server, data_bytes } = match filled {
             Some(filled) => filled,
             None => {
-                let server = Server::start(self.ready.launch(candidate), self.cancel)?;
+                let server =
+                    Server::start(candidate.launch(&self.ready.cores.server), self.cancel)?;
                 let data_bytes = fill(&server, job)?;
                 filled.insert(Filled { server, data_bytes })
             }
         };
         let (cpu, written) = (server.cpu(), server.written());
-        let measured = drive(job, server, self.ready.shape.seconds, self.cancel);
+        let measured = drive(job, server, self.results.plan.seconds, self.cancel);
         // The run includes the time in which a journal is applied to the pool.
         if candidate.system.family == Family::PerduraJournal && job.workload.writes_percent > 0 {
             server.wait_until_applied(self.cancel)?;
         }
         let on_disk = matches!(candidate.system.place.as_str(), "disk" | "second");
-        let used = Used {
-            cpu: server.cpu().saturating_sub(cpu),
-            written: on_disk.then(|| server.written().saturating_sub(written)),
-        };
+        let cpu = server.cpu().saturating_sub(cpu);
+        let written = server.written().saturating_sub(written);
         // The failure of the server says more than the broken connections.
         server.still_runs()?;
         let measured = measured?;
         if let Some(error) = measured.errors.keys().next() {
             let (id, count) = (&candidate.system.id, measured.error_count());
             let line = format!("{id}: {count} error replies: {error}");
-            if space::free(&candidate.place).is_some_and(|free| free < space::FULL) {
+            if space::is_full(&candidate.place) {
                 return Err(Failure::Generator(line));
             }
             self.progress.line(&line);
@@ -197,10 +185,12 @@ impl<'a> Session<'a> {
         }
         Ok(Run {
             round,
+            server_cpu_seconds: cpu.as_secs_f64(),
+            written_bytes: on_disk.then_some(written),
             data_bytes: *data_bytes,
             used_bytes: Some(server.used_memory()?),
             stored_bytes: Some(server.stored()),
-            ..run_of(&measured, job, &candidate.system.id, used)
+            ..run_of(&measured, job, &candidate.system.id)
         })
     }
 
@@ -216,7 +206,7 @@ impl<'a> Session<'a> {
         let grounds: Vec<Ground> = self.ready.grounds.iter().filter(used).cloned().collect();
         for ground in &grounds {
             self.progress.doing(format!("what {} can do", ground.path.display()));
-            let options = match self.ready.shape.size {
+            let options = match self.results.plan.size.as_str() {
                 "quick" => device::Options::quick(ground.path.clone()),
                 _ => device::Options::new(ground.path.clone()),
             };
@@ -238,7 +228,7 @@ impl<'a> Session<'a> {
     /// Measures the recovery of a data set of this size on each system in turn. A system without
     /// durability is measured once, with the smallest size.
     fn recovery(&mut self, round: u32, target_bytes: u64) -> Result<(), Stop> {
-        let is_first = round == 0 && self.ready.shape.recovery.iter().min() == Some(&target_bytes);
+        let is_first = round == 0 && self.results.plan.recovery.iter().min() == Some(&target_bytes);
         for system in order(round, self.ready.candidates.len()) {
             let what = format!("{}, recovery of {}", self.id(system), amount(target_bytes));
             let keeps = self.ready.candidates[system].system.durability != Durability::None;
@@ -268,12 +258,17 @@ impl<'a> Session<'a> {
         let task = Task {
             target_bytes,
             round,
-            load: Duration::from_secs_f64(self.ready.shape.seconds.clamp(0.2, 2.0)),
+            load: Duration::from_secs_f64(self.results.plan.seconds.clamp(0.2, 2.0)),
             client_cores: self.ready.cores.generator.clone(),
             of: self.ready.recovery_of,
             value_bytes: self.ready.recovery_value,
         };
-        recovery::measure(&candidate.system, self.ready.launch(candidate), &task, self.cancel)
+        recovery::measure(
+            &candidate.system,
+            candidate.launch(&self.ready.cores.server),
+            &task,
+            self.cancel,
+        )
     }
 
     /// Records a failure, or ends the session if nothing more can be measured.
@@ -285,7 +280,7 @@ impl<'a> Session<'a> {
         self.progress.line(&format!("{what}: {failure}"));
         self.troubled = true;
         self.skip(what, &failure.to_string());
-        if space::free(&place).is_some_and(|free| free < space::FULL) || is_full(&failure) {
+        if space::is_full(&place) || names_full_disk(&failure) {
             return Err(Stop(format!("{} is full: {failure}", place.display())));
         }
         self.failures[system] += 1;
@@ -311,7 +306,7 @@ impl<'a> Session<'a> {
 }
 
 /// Returns true if the text of a failure says that a disk is full.
-fn is_full(failure: &Failure) -> bool {
+fn names_full_disk(failure: &Failure) -> bool {
     let text = failure.to_string();
     text.contains("No space left on device") || text.contains("os error 28")
 }
@@ -322,8 +317,8 @@ fn steps(ready: &Ready) -> u64 {
     let runs_of = |candidate: &Candidate| {
         jobs.iter().filter(|job| job.is_for(&candidate.system)).count() as u64
     };
-    let runs = candidates.iter().map(runs_of).sum::<u64>() * u64::from(shape.rounds);
-    let restarts = (shape.recovery.len() * candidates.len()) as u64;
+    let runs = candidates.iter().map(runs_of).sum::<u64>() * u64::from(shape.plan.rounds);
+    let restarts = (shape.plan.recovery.len() * candidates.len()) as u64;
     runs + restarts * u64::from(shape.recovery_rounds)
 }
 
@@ -363,9 +358,9 @@ mod tests {
     #[test]
     fn a_full_disk_is_distinguished_from_other_failures() {
         let cause = std::io::Error::from(rustix::io::Errno::NOSPC);
-        assert!(is_full(&Failure::Start { what: "a log file".into(), cause }));
+        assert!(names_full_disk(&Failure::Start { what: "a log file".into(), cause }));
         let reply = "MISCONF Errors writing to the AOF file: No space left on device";
-        assert!(is_full(&Failure::Generator(reply.into())));
-        assert!(!is_full(&Failure::Generator("the server went away".into())));
+        assert!(names_full_disk(&Failure::Generator(reply.into())));
+        assert!(!names_full_disk(&Failure::Generator("the server went away".into())));
     }
 }

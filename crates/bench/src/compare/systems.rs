@@ -5,8 +5,10 @@
 //! rewriting of a log, which would fall into some runs and not into others. A server gets one core,
 //! and Perdura one thread, since redis-server executes commands on one thread.
 
+use super::names::choose;
 use super::options::{Programs, Variants};
-use crate::results::{Durability, Family, Skipped, System};
+use crate::machine;
+use crate::results::{Durability, Family, Skipped, System, Version};
 use crate::server::Launch;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -32,7 +34,6 @@ const POLICIES: [(&str, &str, Durability); 3] = [
 pub(crate) struct Ground {
     /// `disk`, `memory`, `second` or `dax`.
     pub(crate) id: &'static str,
-    /// Its path.
     pub(crate) path: PathBuf,
 }
 
@@ -41,7 +42,6 @@ pub(crate) struct Ground {
 pub(crate) struct Candidate {
     /// The system as the results describe it.
     pub(crate) system: System,
-    /// The program.
     pub(crate) program: PathBuf,
     /// The directory in which the server gets a directory of its own.
     pub(crate) place: PathBuf,
@@ -50,11 +50,9 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// Returns how the server is started: on these cores, or on any if the list is empty. `tool` is
-    /// this program.
-    pub(crate) fn launch(&self, tool: &Path, cores: &[usize]) -> Launch {
+    /// Returns how the server is started: on these cores, or on any if the list is empty.
+    pub(crate) fn launch(&self, cores: &[usize]) -> Launch {
         Launch {
-            tool: tool.to_owned(),
             program: self.program.clone(),
             arguments: self.system.command[1..].to_vec(),
             place: self.place.clone(),
@@ -89,21 +87,10 @@ impl Catalogue {
     /// Keeps the systems that a name in `wanted` selects, or all if it is empty. Fails if a name
     /// selects none.
     pub(crate) fn choose(&mut self, wanted: &[String]) -> Result<(), String> {
-        let fits = |wanted: &str, id: &str| {
-            id == wanted || id.strip_prefix(wanted).is_some_and(|rest| rest.starts_with(['-', '@']))
-        };
-        for name in wanted {
-            if !self.candidates.iter().any(|candidate| fits(name, &candidate.system.id)) {
-                let all: Vec<_> = self.candidates.iter().map(|c| c.system.id.as_str()).collect();
-                return Err(format!("no system {name}; there are: {}", all.join(", ")));
-            }
+        if wanted.is_empty() {
+            return Ok(());
         }
-        if !wanted.is_empty() {
-            let chosen =
-                |candidate: &Candidate| wanted.iter().any(|name| fits(name, &candidate.system.id));
-            self.candidates.retain(chosen);
-        }
-        Ok(())
+        choose(&mut self.candidates, wanted, "system", |candidate| &candidate.system.id)
     }
 
     fn skip(&mut self, what: &str, why: &str) {
@@ -295,6 +282,21 @@ fn perdura(own: &[&str]) -> Vec<String> {
     words(&[&common, own].concat())
 }
 
+/// Returns the versions of the programs of systems.
+pub(crate) fn versions<'a>(candidates: impl IntoIterator<Item = &'a Candidate>) -> Vec<Version> {
+    let mut versions: Vec<Version> = Vec::new();
+    for Candidate { system, program, .. } in candidates {
+        let name = match system.family {
+            Family::Peer => system.id.split('-').next().unwrap_or_default(),
+            _ => &system.command[0],
+        };
+        if !versions.iter().any(|known| known.program == name) {
+            versions.push(machine::version(name, program));
+        }
+    }
+    versions
+}
+
 /// Returns the first file of that name in the directories of the PATH.
 pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
@@ -377,20 +379,5 @@ mod tests {
         let [found] = &tail(&["disk", "memory", "dax"])[..] else { panic!("one") };
         assert_eq!(found.system.emulated, None);
         assert!(tail(&["disk"]).is_empty());
-    }
-
-    #[test]
-    fn systems_are_chosen_by_name() {
-        let all = || catalogue(&["disk", "memory", "second"]);
-        let check = |wanted: &[&str], expect: &[&str]| {
-            let mut catalogue = all();
-            catalogue.choose(&words(wanted)).expect("known");
-            assert_eq!(ids(&catalogue), expect);
-        };
-        let both = ["perdura-aof-always", "perdura-aof-always@second", "perdura-volatile"];
-        check(&["perdura-aof-always", "perdura-volatile"], &both);
-        check(&["perdura-aof-no@second"], &["perdura-aof-no@second"]);
-        let error = all().choose(&["mysql".into()]).expect_err("unknown");
-        assert!(error.contains("no system mysql; there are: perdura-pmem, "), "{error}");
     }
 }

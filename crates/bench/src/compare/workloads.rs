@@ -134,45 +134,6 @@ impl Single {
     }
 }
 
-/// A workload of durable writes with one command.
-struct Durable {
-    id: &'static str,
-    title: &'static str,
-    value_bytes: usize,
-    clients: u32,
-    pipeline: u32,
-    /// The command to send instead of SET.
-    command: Option<&'static str>,
-}
-
-impl Durable {
-    /// Returns a workload of small values from fifty clients.
-    const fn small(id: &'static str, title: &'static str, pipeline: u32) -> Durable {
-        Durable { id, title, value_bytes: SMALL, clients: 50, pipeline, command: None }
-    }
-
-    /// Returns a workload of 4 KiB values from two hundred clients.
-    const fn large(id: &'static str, title: &'static str, pipeline: u32) -> Durable {
-        Durable { id, title, value_bytes: 4096, clients: 200, pipeline, command: None }
-    }
-
-    const fn sends(self, command: &'static str) -> Durable {
-        Durable { command: Some(command), ..self }
-    }
-}
-
-const DURABLE: [Durable; 7] = [
-    Durable::small("durable-set-16", "SET, 32 bytes, pipeline 16", 16),
-    Durable::small("durable-set-1", "SET, 32 bytes, pipeline 1", 1),
-    Durable::small("durable-hset", "HSET, 32 bytes, pipeline 16", 16)
-        .sends("HSET h:__key__ field __data__"),
-    Durable::small("durable-zadd", "ZADD, pipeline 16", 16).sends("ZADD z:__key__ 1 m:__key__"),
-    Durable::small("durable-xadd", "XADD, 32 bytes, pipeline 16", 16)
-        .sends("XADD x:__key__ MAXLEN ~ 100 * field __data__"),
-    Durable::large("durable-4k-6", "SET, 4 KiB, 200 clients, pipeline 6", 6),
-    Durable::large("durable-4k-1", "SET, 4 KiB, 200 clients, pipeline 1", 1),
-];
-
 /// The load that the generator sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Load {
@@ -201,7 +162,6 @@ pub(super) enum Data {
 pub(super) struct Job {
     /// The workload as the results describe it.
     pub(super) workload: Workload,
-    /// The load to send.
     pub(super) load: Load,
     pub(super) data: Data,
 }
@@ -256,9 +216,7 @@ pub(super) fn groups(jobs: &[Job]) -> Vec<Vec<Job>> {
 /// The cores of this machine, divided between the server and the generator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cores {
-    /// The server's.
     pub(super) server: Vec<usize>,
-    /// The generator's.
     pub(super) generator: Vec<usize>,
 }
 
@@ -352,15 +310,29 @@ impl Catalogue<'_> {
         YCSB.iter().map(job).collect()
     }
 
+    /// Returns durable writes with one command: small values from fifty clients, and values of
+    /// 4 KiB from two hundred.
     fn durable(&self) -> Vec<Job> {
-        let job = |Durable { id, title, value_bytes, clients, pipeline, command }| {
+        let job = |id: &str, title: &str, value_bytes, pipeline, load| {
             let kind = WorkloadKind::Durable;
-            let usual = self.many(id.into(), title.into(), kind, value_bytes);
-            let load = command.map_or(Load::Mix, |line| Load::Commands(vec![line.into()]));
+            let usual = self.many(format!("durable-{id}"), title.into(), kind, value_bytes);
+            let clients = if value_bytes == SMALL { 50 } else { usual.clients };
             let writes_percent = 100;
             Job::strings(Workload { clients, threads: 2, pipeline, writes_percent, ..usual }, load)
         };
-        DURABLE.into_iter().map(job).collect()
+        let sends = |line: &str| Load::Commands(vec![line.into()]);
+        let hset = sends("HSET h:__key__ field __data__");
+        let zadd = sends("ZADD z:__key__ 1 m:__key__");
+        let xadd = sends("XADD x:__key__ MAXLEN ~ 100 * field __data__");
+        vec![
+            job("set-16", "SET, 32 bytes, pipeline 16", SMALL, 16, Load::Mix),
+            job("set-1", "SET, 32 bytes, pipeline 1", SMALL, 1, Load::Mix),
+            job("hset", "HSET, 32 bytes, pipeline 16", SMALL, 16, hset),
+            job("zadd", "ZADD, pipeline 16", SMALL, 16, zadd),
+            job("xadd", "XADD, 32 bytes, pipeline 16", SMALL, 16, xadd),
+            job("4k-6", "SET, 4 KiB, 200 clients, pipeline 6", 4096, 6, Load::Mix),
+            job("4k-1", "SET, 4 KiB, 200 clients, pipeline 1", 4096, 1, Load::Mix),
+        ]
     }
 
     /// Returns SET and GET jobs of fifty clients, as redis-benchmark sends them.
@@ -427,22 +399,6 @@ const YCSB: &[(Ycsb, char, u32, &str)] = &[
     (Ycsb::F, 'F', 33, "half reads, half reads with a write of what was read"),
 ];
 
-/// Keeps the workloads that a name in `wanted` selects, and none if it is empty. Fails if a name
-/// selects none.
-pub(super) fn choose(jobs: &mut Vec<Job>, wanted: &[String]) -> Result<(), String> {
-    let fits = |wanted: &str, id: &str| {
-        id == wanted || id.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('-'))
-    };
-    for name in wanted {
-        if !jobs.iter().any(|job| fits(name, &job.workload.id)) {
-            let all: Vec<_> = jobs.iter().map(|job| job.workload.id.as_str()).collect();
-            return Err(format!("no workload {name}; there are: {}", all.join(", ")));
-        }
-    }
-    jobs.retain(|job| wanted.iter().any(|name| fits(name, &job.workload.id)));
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -458,18 +414,6 @@ mod tests {
         }
         let one = Cores::divide(&[4]);
         assert_eq!(one.server, one.generator);
-    }
-
-    #[test]
-    fn workloads_are_chosen_by_name() {
-        let cores = Cores::divide(&[0, 1]);
-        let mut jobs = all(&cores, None);
-        choose(&mut jobs, &["latency".into(), "ycsb-a".into()]).expect("known");
-        let ids: Vec<_> = jobs.iter().map(|job| job.workload.id.as_str()).collect();
-        assert_eq!(ids, ["latency-0", "latency-30", "latency-70", "latency-100", "ycsb-a"]);
-        let mut jobs = all(&cores, None);
-        let error = choose(&mut jobs, &["through".into()]).expect_err("half a name");
-        assert!(error.contains("no workload through"), "{error}");
     }
 
     #[test]

@@ -12,9 +12,11 @@
 //! A thread that fails still arrives at every barrier, so that no other thread waits for it
 //! forever.
 
-use super::pattern::{Generator, Stream};
+use super::options::Cell;
+use super::pattern::Generator;
 use super::target::{Buffer, Target};
 use crate::histogram::Histogram;
+use crate::results::DeviceRow;
 use std::io;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -29,50 +31,35 @@ const LONGEST_GROUP: u64 = 256;
 /// The number of operations between two readings grows until they take this long.
 const GROUP: Duration = Duration::from_micros(20);
 
-/// The parameters of a cell.
-pub(crate) struct Plan<'a> {
-    pub(crate) streams: &'a [Stream],
+/// The timing of each cell.
+#[derive(Clone, Copy)]
+pub(crate) struct Timing {
+    /// The duration of a cell in seconds.
     pub(crate) seconds: f64,
-    pub(crate) seed: u64,
     /// Nanoseconds that reading the clock adds to a timed operation.
     pub(crate) clock: u64,
-}
-
-/// The result of a cell.
-pub(crate) struct Measured {
-    /// Counted and timed operations together.
-    pub(crate) operations: u64,
-    pub(crate) operations_per_second: f64,
-    pub(crate) bytes_per_second: f64,
-    /// Bytes per second of the slowest slice.
-    pub(crate) low: f64,
-    /// Bytes per second of the fastest slice.
-    pub(crate) high: f64,
-    /// Mean nanoseconds of a counted operation in one thread.
-    pub(crate) mean: f64,
-    /// The times of the timed operations.
-    pub(crate) histogram: Histogram,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Slice {
     counted: u64,
-    /// Operations per second; the next field is in bytes per second.
-    operations: f64,
-    bytes: f64,
+    /// Operations per second.
+    rate: f64,
 }
 
-/// Runs a cell, with a thread for each target, until its time is over or `stop` is set.
+/// Runs a cell, with a thread for each target, until its time is over or `stop` is set. Returns the
+/// figures of its row.
 pub(crate) fn run(
     targets: &mut [Target],
-    plan: &Plan<'_>,
+    cell: Cell,
+    timing: Timing,
     stop: &AtomicBool,
-) -> io::Result<Measured> {
+) -> io::Result<DeviceRow> {
     let barrier = Barrier::new(targets.len());
     let outcomes: Vec<_> = std::thread::scope(|scope| {
         let start = |(n, target)| {
             let barrier = &barrier;
-            scope.spawn(move || Worker::new(target, plan, n).run(barrier, plan, stop))
+            scope.spawn(move || Worker::new(target, cell, n).run(barrier, timing, stop))
         };
         let threads: Vec<_> = targets.iter_mut().enumerate().map(start).collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
@@ -81,32 +68,37 @@ pub(crate) fn run(
         threads.into_iter().map(join).collect()
     });
     let mut slices = [Slice::default(); SLICES.div_ceil(2)];
-    let mut histogram = Histogram::new();
+    let mut histogram = Histogram::default();
     for outcome in outcomes {
         let (its_slices, its_histogram) = outcome?;
         for (slice, its) in slices.iter_mut().zip(its_slices) {
             slice.counted += its.counted;
-            slice.operations += its.operations;
-            slice.bytes += its.bytes;
+            slice.rate += its.rate;
         }
         histogram.add(&its_histogram);
     }
-    Ok(measured(&slices, targets.len(), histogram))
+    Ok(DeviceRow { seconds: timing.seconds, ..figures(&slices, cell, &histogram) })
 }
 
-fn measured(slices: &[Slice], threads: usize, histogram: Histogram) -> Measured {
-    let rates = || slices.iter().map(|slice| slice.bytes);
-    let count = slices.len() as f64;
+fn figures(slices: &[Slice], cell: Cell, histogram: &Histogram) -> DeviceRow {
+    let rates = || slices.iter().map(|slice| slice.rate);
     let counted: u64 = slices.iter().map(|slice| slice.counted).sum();
-    let operations_per_second = slices.iter().map(|slice| slice.operations).sum::<f64>() / count;
-    Measured {
-        operations: counted + histogram.count(),
-        operations_per_second,
-        bytes_per_second: rates().sum::<f64>() / count,
-        low: rates().fold(f64::INFINITY, f64::min),
-        high: rates().fold(0.0, f64::max),
-        mean: threads as f64 * 1e9 / operations_per_second.max(f64::MIN_POSITIVE),
-        histogram,
+    let iops = rates().sum::<f64>() / slices.len() as f64;
+    let bytes = |rate: f64| rate * cell.block as f64;
+    let nanos = |micros: f64| (micros * 1e3).round() as u64;
+    let at = |percent| nanos(histogram.percentile(percent));
+    DeviceRow {
+        ops: counted + histogram.count(),
+        bytes_per_second: bytes(iops),
+        low: bytes(rates().fold(f64::INFINITY, f64::min)),
+        high: bytes(rates().fold(0.0, f64::max)),
+        iops,
+        mean_ns: f64::from(cell.threads) * 1e9 / iops.max(f64::MIN_POSITIVE),
+        p50_ns: at(50.0),
+        p99_ns: at(99.0),
+        p99_999_ns: at(99.999),
+        max_ns: nanos(histogram.highest()),
+        ..DeviceRow::default()
     }
 }
 
@@ -119,24 +111,23 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(target: &'a mut Target, plan: &Plan<'_>, n: usize) -> Worker<'a> {
-        let largest = plan.streams.iter().map(|stream| stream.block).max().unwrap_or(0);
-        let seed = plan.seed.wrapping_add(n as u64);
+    fn new(target: &'a mut Target, cell: Cell, n: usize) -> Worker<'a> {
+        let seed = u64::from(cell.threads) + n as u64;
         Worker {
-            generator: Generator::new(plan.streams, target.len(), seed),
+            generator: Generator::new(cell.access, cell.block, target.len(), seed),
             target,
-            buffer: Buffer::new(largest as usize),
-            histogram: Histogram::new(),
+            buffer: Buffer::new(cell.block as usize),
+            histogram: Histogram::default(),
         }
     }
 
     fn run(
         mut self,
         barrier: &Barrier,
-        plan: &Plan<'_>,
+        timing: Timing,
         stop: &AtomicBool,
     ) -> io::Result<([Slice; SLICES.div_ceil(2)], Histogram)> {
-        let time = Duration::from_secs_f64(plan.seconds / SLICES as f64);
+        let time = Duration::from_secs_f64(timing.seconds / SLICES as f64);
         let mut slices = [Slice::default(); SLICES.div_ceil(2)];
         let mut failed = None;
         for n in 0..SLICES {
@@ -146,7 +137,7 @@ impl<'a> Worker<'a> {
             }
             let done = match n % 2 {
                 0 => self.count(time, stop).map(|slice| slices[n / 2] = slice),
-                _ => self.time_each(time, plan.clock, stop),
+                _ => self.time_each(time, timing.clock, stop),
             };
             failed = done.err();
         }
@@ -155,28 +146,22 @@ impl<'a> Worker<'a> {
 
     /// Runs and counts operations for this long.
     fn count(&mut self, time: Duration, stop: &AtomicBool) -> io::Result<Slice> {
-        let (mut operations, mut bytes, mut group) = (0, 0, 1);
+        let (mut counted, mut group) = (0, 1);
         let start = Instant::now();
         let mut before = Duration::ZERO;
         loop {
             for _ in 0..group {
                 let op = self.generator.next();
                 self.target.carry_out(op, self.buffer.as_mut())?;
-                bytes += op.len as u64;
             }
-            operations += group;
+            counted += group;
             let now = start.elapsed();
             if now - before < GROUP {
                 group = (group * 2).min(LONGEST_GROUP);
             }
             before = now;
             if now >= time || stop.load(Relaxed) {
-                let seconds = now.as_secs_f64();
-                return Ok(Slice {
-                    counted: operations,
-                    operations: operations as f64 / seconds,
-                    bytes: bytes as f64 / seconds,
-                });
+                return Ok(Slice { counted, rate: counted as f64 / now.as_secs_f64() });
             }
         }
     }
@@ -202,58 +187,43 @@ impl<'a> Worker<'a> {
 mod tests {
     use super::super::medium::Medium;
     use super::super::method::Method;
-    use super::super::pattern::streams;
+    use super::super::pattern::Access;
     use super::super::target;
     use super::*;
-    use crate::results::Pattern;
 
-    /// Runs a cell on a file of 1 MiB.
-    fn measured_by(
-        method: Method,
-        threads: usize,
-        streams: &[Stream],
-        seconds: f64,
-        clock: u64,
-        stop: bool,
-    ) -> Measured {
+    /// Runs a cell of half reads at random, on a file of 1 MiB.
+    fn measured_by(method: Method, threads: u32, timing: Timing, stop: bool) -> DeviceRow {
         let dir = tempfile::tempdir().expect("a directory");
         let medium = Medium::of(dir.path()).expect("a medium");
-        let mut targets = target::open(&medium, method, 1 << 20, threads).expect("a file");
-        let plan = Plan { streams, seconds, seed: 1, clock };
-        run(&mut targets, &plan, &AtomicBool::new(stop)).expect("measured")
+        let mut targets = target::open(&medium, method, 1 << 20, threads as usize).expect("a file");
+        let access = Access { random: true, reads_percent: 50 };
+        let cell = Cell { threads, access, block: 4096 };
+        run(&mut targets, cell, timing, &AtomicBool::new(stop)).expect("measured")
     }
 
     #[test]
     fn rates_are_means_of_slices_with_their_range() {
-        let slice = |bytes| Slice { counted: 7, operations: bytes / 10.0, bytes };
-        let found = measured(&[slice(100.0), slice(400.0), slice(100.0)], 3, Histogram::new());
+        let slices = [10.0, 40.0, 10.0].map(|rate| Slice { counted: 7, rate });
+        let access = Access { random: true, reads_percent: 50 };
+        let cell = Cell { threads: 3, access, block: 10 };
+        let found = figures(&slices, cell, &Histogram::default());
         assert_eq!((found.bytes_per_second, found.low, found.high), (200.0, 100.0, 400.0));
-        assert_eq!((found.operations_per_second, found.operations), (20.0, 21));
-        assert!((found.mean - 1.5e8).abs() < 1e-3, "{}", found.mean);
+        assert_eq!((found.iops, found.ops), (20.0, 21));
+        assert!((found.mean_ns - 1.5e8).abs() < 1e-3, "{found:?}");
     }
 
     #[test]
     fn what_the_clock_costs_is_taken_from_what_is_timed() {
-        let streams = streams(Pattern::Sequential, 100, 512);
-        let found = measured_by(Method::Memcpy, 1, &streams, 0.02, 1 << 40, false);
-        assert!(found.histogram.count() > 10 && found.histogram.highest() <= 0.001);
-        assert!(found.mean > 1.0, "nothing is taken from the mean");
-    }
-
-    #[test]
-    fn a_cell_counts_bytes_and_times_operations() {
-        let streams = streams(Pattern::Random, 50, 4096);
-        let found = measured_by(Method::Clwb, 2, &streams, 0.05, 0, false);
-        assert!(found.histogram.count() > 10);
-        assert!((found.bytes_per_second / found.operations_per_second - 4096.0).abs() < 1.0);
-        assert!(found.low <= found.bytes_per_second && found.bytes_per_second <= found.high);
+        let timing = Timing { seconds: 0.02, clock: 1 << 40 };
+        let found = measured_by(Method::Memcpy, 1, timing, false);
+        assert!(found.ops > 10 && found.max_ns <= 1, "{found:?}");
+        assert!(found.mean_ns > 1.0, "nothing is taken from the mean");
     }
 
     #[test]
     fn a_cell_ends_when_asked_to() {
-        let streams = streams(Pattern::Random, 100, 512);
         let start = Instant::now();
-        measured_by(Method::Memcpy, 1, &streams, 600.0, 0, true);
+        measured_by(Method::Memcpy, 1, Timing { seconds: 600.0, clock: 0 }, true);
         assert!(start.elapsed() < Duration::from_secs(60));
     }
 }

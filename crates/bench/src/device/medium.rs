@@ -10,10 +10,6 @@ use crate::results::FileError;
 use pmem::{Domain, DomainRequest, MapError, MapOptions, Region};
 use std::path::{Path, PathBuf};
 
-/// The kernel's numbers of file systems without a device.
-const TMPFS: i64 = 0x0102_1994;
-const RAMFS: i64 = 0x8584_58f6;
-
 /// A directory and its medium.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Medium {
@@ -21,7 +17,7 @@ pub(crate) struct Medium {
     /// The domain of persistent memory; `None` on other media.
     persistent: Option<Domain>,
     /// Whether the file system is in memory.
-    in_memory: bool,
+    pub(crate) in_memory: bool,
 }
 
 impl Medium {
@@ -32,10 +28,7 @@ impl Medium {
         if !metadata.is_dir() {
             return Err(FileError::of(dir)("not a directory"));
         }
-        let of_kind = FileError::step(dir, "ask for the file system");
-        let kind = rustix::fs::statfs(dir).map_err(of_kind)?;
-        #[allow(clippy::unnecessary_cast, reason = "the type differs between architectures")]
-        let in_memory = matches!(kind.f_type as i64, TMPFS | RAMFS);
+        let in_memory = machine::place("", dir).medium == machine::DRAM;
         let file = tempfile::NamedTempFile::new_in(dir).map_err(failed("create a file"))?;
         let options = MapOptions { domain: DomainRequest::Auto, ..MapOptions::new(1) };
         let persistent = match Region::open(file.path(), &options) {
@@ -53,11 +46,6 @@ impl Medium {
             (None, true) => Domain::Process,
             (None, false) => Domain::Msync,
         }
-    }
-
-    /// Returns true if files here exist in memory only.
-    pub(crate) fn is_in_memory(&self) -> bool {
-        self.in_memory
     }
 
     /// Returns true if a method measures DRAM instead of persistent memory.

@@ -1,26 +1,16 @@
 //! The extent of a study of a medium.
 
 use super::method::Method;
-use super::pattern::COMPOSITE_READS;
-use crate::results::Pattern;
+use super::pattern::Access;
 use std::path::PathBuf;
 
-/// The pattern of blocks, and the share of reads among the operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Access {
-    pub(crate) pattern: Pattern,
-    pub(crate) reads_percent: u32,
-}
-
 const fn random(reads_percent: u32) -> Access {
-    Access { pattern: Pattern::Random, reads_percent }
+    Access { random: true, reads_percent }
 }
 
 const fn sequential(reads_percent: u32) -> Access {
-    Access { pattern: Pattern::Sequential, reads_percent }
+    Access { random: false, reads_percent }
 }
-
-const COMPOSITE: Access = Access { pattern: Pattern::Composite, reads_percent: COMPOSITE_READS };
 
 /// The parameters of the study of one medium.
 #[derive(Clone, Debug)]
@@ -41,7 +31,7 @@ impl Options {
     /// Returns the full study: the block sizes of the NVDIMM studies, with one thread and with as
     /// many as there are cores.
     pub(crate) fn new(dir: PathBuf) -> Options {
-        const ALL: [Access; 9] = [
+        const ALL: [Access; 8] = [
             random(100),
             sequential(100),
             random(0),
@@ -50,7 +40,6 @@ impl Options {
             sequential(50),
             random(65),
             sequential(65),
-            COMPOSITE,
         ];
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let mut threads = vec![1, cores];
@@ -66,10 +55,9 @@ impl Options {
         }
     }
 
-    /// Returns a short study: one thread, three block sizes, reads and writes apart, and the
-    /// composite.
+    /// Returns a short study: one thread, three block sizes, reads and writes apart.
     pub(crate) fn quick(dir: PathBuf) -> Options {
-        const FEW: [Access; 4] = [random(100), random(0), sequential(0), COMPOSITE];
+        const FEW: [Access; 3] = [random(100), random(0), sequential(0)];
         Options {
             size: 64 << 20,
             blocks: &[512, 4 << 10, 512 << 10],
@@ -88,8 +76,7 @@ impl Options {
                 if access.reads_percent == 100 && !method.has_reads_of_its_own() {
                     continue;
                 }
-                let blocks: &[u64] = if access == COMPOSITE { &[0] } else { self.blocks };
-                cells.extend(blocks.iter().map(|&block| Cell { threads, access, block }));
+                cells.extend(self.blocks.iter().map(|&block| Cell { threads, access, block }));
             }
         }
         cells
@@ -101,19 +88,5 @@ impl Options {
 pub(crate) struct Cell {
     pub(crate) threads: u32,
     pub(crate) access: Access,
-    /// The block size; 0 for the composite.
     pub(crate) block: u64,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_mappings_are_read_once() {
-        let options = Options { threads: vec![1], ..Options::new("/tmp".into()) };
-        let cells = |method| options.cells_of(method).len();
-        assert_eq!(cells(Method::Memcpy), 8 * 4 + 1);
-        assert_eq!(cells(Method::Clwb), 6 * 4 + 1);
-    }
 }

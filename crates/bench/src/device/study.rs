@@ -4,14 +4,13 @@
 //! An unsupported method is recorded in rows that say why. A study that is stopped returns the rows
 //! measured so far.
 
-use super::cell::{self, Measured, Plan};
+use super::cell::{self, Timing};
 use super::costs;
 use super::medium::Medium;
 use super::method::Method;
 use super::options::{Cell, Options};
-use super::pattern::streams;
 use super::target::{self, Refusal, Target};
-use crate::results::{DeviceRow, DeviceStudy, FileError};
+use crate::results::{DeviceRow, DeviceStudy, FileError, Pattern};
 use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -48,7 +47,7 @@ pub(crate) fn study(options: &Options, stop: &AtomicBool) -> Result<DeviceStudy,
             Ok(targets) => targets,
             Err(Refusal::Failed(error)) => return Err(error),
             Err(Refusal::NotHere(why)) => {
-                let refused = |cell| skipped(&medium, method, cell, why.clone());
+                let refused = |cell| row(&medium, method, cell, skipped(why.clone()));
                 study.rows.extend(cells.into_iter().map(refused));
                 continue;
             }
@@ -64,35 +63,23 @@ pub(crate) fn study(options: &Options, stop: &AtomicBool) -> Result<DeviceStudy,
     Ok(study)
 }
 
-/// The timing of each cell.
-#[derive(Clone, Copy)]
-struct Timing {
-    /// The duration of a cell in seconds.
-    seconds: f64,
-    /// The cost of reading the clock in nanoseconds.
-    clock: u64,
-}
-
 fn measure(
     medium: &Medium,
     method: Method,
     cell: Cell,
     targets: &mut [Target],
-    Timing { seconds, clock }: Timing,
+    timing: Timing,
     stop: &AtomicBool,
 ) -> Result<DeviceRow, FileError> {
-    let streams = streams(cell.access.pattern, cell.access.reads_percent, cell.block);
     let targets = &mut targets[..cell.threads.max(1) as usize];
-    let plan = Plan { streams: &streams, seconds, seed: u64::from(cell.threads), clock };
-    match cell::run(targets, &plan, stop) {
-        Ok(found) => Ok(row(medium, method, cell, &found, seconds)),
+    let figures = match cell::run(targets, cell, timing, stop) {
+        Ok(figures) => figures,
         Err(error) if is_refusal(&error) && method == Method::Direct => {
-            let smallest = streams.iter().map(|stream| stream.block).min().unwrap_or(0);
-            let why = format!("the device refuses blocks of {smallest} bytes: {error}");
-            Ok(skipped(medium, method, cell, why))
+            skipped(format!("the device refuses blocks of {} bytes: {error}", cell.block))
         }
-        Err(cause) => Err(FileError::step(&medium.dir, "read or write")(cause)),
-    }
+        Err(cause) => return Err(FileError::step(&medium.dir, "read or write")(cause)),
+    };
+    Ok(row(medium, method, cell, figures))
 }
 
 /// Returns true if a device refuses a block of this size.
@@ -100,50 +87,21 @@ fn is_refusal(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::INVAL.raw_os_error())
 }
 
-fn skipped(medium: &Medium, method: Method, cell: Cell, why: String) -> DeviceRow {
-    DeviceRow { skipped: Some(why), ..empty(medium, method, cell) }
+fn skipped(why: String) -> DeviceRow {
+    DeviceRow { skipped: Some(why), ..DeviceRow::default() }
 }
 
-fn empty(medium: &Medium, method: Method, cell: Cell) -> DeviceRow {
+/// Returns the row of a cell with these figures.
+fn row(medium: &Medium, method: Method, cell: Cell, figures: DeviceRow) -> DeviceRow {
     DeviceRow {
         method: method.title().into(),
         block: cell.block,
-        pattern: cell.access.pattern,
+        pattern: if cell.access.random { Pattern::Random } else { Pattern::Sequential },
         reads_percent: cell.access.reads_percent,
         threads: cell.threads,
         durable: medium.keeps(method),
         emulated: medium.emulates(method),
-        skipped: None,
-        ops: 0,
-        seconds: 0.0,
-        bytes_per_second: 0.0,
-        low: 0.0,
-        high: 0.0,
-        iops: 0.0,
-        mean_ns: 0.0,
-        p50_ns: 0,
-        p99_ns: 0,
-        p99_999_ns: 0,
-        max_ns: 0,
-    }
-}
-
-fn row(medium: &Medium, method: Method, cell: Cell, found: &Measured, seconds: f64) -> DeviceRow {
-    let nanos = |micros: f64| (micros * 1e3).round() as u64;
-    let at = |percent| nanos(found.histogram.percentile(percent));
-    DeviceRow {
-        ops: found.operations,
-        seconds,
-        bytes_per_second: found.bytes_per_second,
-        low: found.low,
-        high: found.high,
-        iops: found.operations_per_second,
-        mean_ns: found.mean,
-        p50_ns: at(50.0),
-        p99_ns: at(99.0),
-        p99_999_ns: at(99.999),
-        max_ns: nanos(found.histogram.highest()),
-        ..empty(medium, method, cell)
+        ..figures
     }
 }
 
@@ -156,7 +114,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let options = Options { seconds: 0.01, ..Options::quick(dir.path().into()) };
         let found = study(&options, &AtomicBool::new(false)).expect("measured");
-        assert_eq!(found.rows.len(), 3 * 10 + 3 * 7, "3 of 6 methods have reads of their own");
+        assert_eq!(found.rows.len(), 3 * 9 + 3 * 6, "3 of 6 methods have reads of their own");
         let bad =
             found.rows.iter().find(|row| row.skipped.is_none() && row.bytes_per_second <= 0.0);
         assert!(bad.is_none(), "{bad:?}");

@@ -8,6 +8,7 @@
 use super::medium::Medium;
 use super::method::Method;
 use super::pattern::Operation;
+use crate::machine;
 use crate::results::FileError;
 use pmem::{DomainRequest, MapOptions, Partition, Region};
 use rustix::fs::OFlags;
@@ -51,7 +52,8 @@ pub(crate) fn open(
     size: u64,
     threads: usize,
 ) -> Result<Vec<Target>, Refusal> {
-    let free = free(medium)?;
+    let unknown = FileError::step(&medium.dir, "ask for free space");
+    let free = machine::free_space(&medium.dir).map_err(unknown)?;
     if free < size {
         let why = format!("the file of {size} bytes does not fit, {free} are free");
         return Err(FileError::of(&medium.dir)(why).into());
@@ -73,12 +75,6 @@ pub(crate) fn open(
     }
 }
 
-fn free(medium: &Medium) -> Result<u64, FileError> {
-    let failed = FileError::step(&medium.dir, "ask for free space");
-    let found = rustix::fs::statvfs(&medium.dir).map_err(failed)?;
-    Ok(found.f_bavail.saturating_mul(found.f_frsize))
-}
-
 /// Returns a region over a file whose name has been removed.
 pub(crate) fn map(medium: &Medium, method: Method, size: u64) -> Result<Region, FileError> {
     let domain = match method {
@@ -96,7 +92,7 @@ pub(crate) fn map(medium: &Medium, method: Method, size: u64) -> Result<Region, 
 
 /// Returns a filled file without a name.
 fn create(medium: &Medium, method: Method, size: u64) -> Result<File, Refusal> {
-    if method == Method::Direct && medium.is_in_memory() {
+    if method == Method::Direct && medium.in_memory {
         let reason = "the file system is in memory: there is no cache to go past";
         return Err(Refusal::NotHere(reason.into()));
     }

@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// The size of the read buffer in bytes.
-const READ: usize = 64 << 10;
+pub(crate) const READ: usize = 64 << 10;
 
 /// The state that the connections of a thread share.
 #[derive(Debug)]
@@ -49,10 +49,6 @@ pub(crate) struct Record {
 }
 
 impl Shared {
-    pub(crate) fn buffer() -> RefCell<Vec<u8>> {
-        RefCell::new(vec![0; READ])
-    }
-
     /// Returns true if requests are outstanding.
     pub(crate) fn is_pending(&self) -> bool {
         self.record.borrow().pending.iter().any(|pending| !pending.is_empty())

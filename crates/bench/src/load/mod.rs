@@ -28,7 +28,6 @@ pub use outcome::{Class, Ended, Generator, Kind, Outcome};
 pub use program::execute;
 pub use workload::Ycsb;
 
-use crate::histogram::Histogram;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -40,7 +39,7 @@ use workload::Workload;
 
 /// A generator that uses more than this share of its CPU time limits the rate itself, so the
 /// figures say little about the server.
-const SATURATED: f64 = 0.9;
+pub(crate) const SATURATED: f64 = 0.9;
 
 /// How long to wait for outstanding replies after a cancellation.
 const GRACE: Duration = Duration::from_millis(200);
@@ -143,7 +142,6 @@ fn whole(parts: Vec<Option<Part>>, workload: &Workload, cancel: &AtomicBool) -> 
     let mut failure = None;
     let mut first: Option<Instant> = None;
     let mut last = None;
-    outcome.unanswered = Histogram::new();
     for part in parts {
         let Some(part) = part else {
             failure.get_or_insert("a thread ended without a result".to_owned());

@@ -6,6 +6,7 @@
 
 use super::Error;
 use super::workload::Ycsb;
+use crate::units::parse_seconds;
 use clap::{Args, Parser};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::PathBuf;
@@ -50,7 +51,7 @@ pub struct Options {
     #[arg(help_heading = "Load")]
     pub requests: Option<Requests>,
     /// Seconds to run, in place of a number of requests
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Load")]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, help_heading = "Load")]
     pub test_time: Option<f64>,
     /// Requests a second of each connection, evenly spaced
     #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u64).range(1..))]
@@ -168,13 +169,6 @@ fn above_zero(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
         _ => Err("a number above 0 is wanted".into()),
-    }
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if seconds > 0.0 && seconds < 1e9 => Ok(seconds),
-        _ => Err("a number of seconds above 0 is wanted".into()),
     }
 }
 

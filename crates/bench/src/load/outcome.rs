@@ -39,9 +39,9 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns all classes of a kind combined, under the kind's name.
+    /// Returns all classes of a kind combined.
     pub fn of_kind(&self, kind: Kind) -> Class {
-        let mut whole = Class::new(kind.name(), kind);
+        let mut whole = Class::new("", kind);
         self.classes.iter().filter(|class| class.kind == kind).for_each(|class| whole.add(class));
         whole.finish(self.seconds);
         whole
@@ -86,15 +86,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the name of this kind in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Write => "Writes",
-            Kind::Read => "Reads",
-            Kind::Other => "Others",
-        }
-    }
-
     /// Returns the kind of a command. A command that sends a value counts as a write, and so does
     /// an unknown command.
     pub(crate) fn of(name: &str, sends_data: bool) -> Kind {

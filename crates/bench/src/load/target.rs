@@ -3,7 +3,6 @@
 use super::Error;
 use super::options::Options;
 use super::replies::Replies;
-use super::template::write_request;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -26,8 +25,8 @@ impl Target {
         let addresses = found.map_err(unable)?.collect();
         let mut greeting = Vec::new();
         if let Some(credentials) = &options.authenticate {
-            let words: Vec<&str> = ["AUTH"].into_iter().chain(credentials.splitn(2, ':')).collect();
-            write_request(&mut greeting, &words);
+            let words: Vec<&str> = credentials.splitn(2, ':').collect();
+            greeting = redis::cmd("AUTH").arg(words).get_packed_command();
         }
         Ok(Target { addresses, name, greeting })
     }

@@ -98,14 +98,6 @@ pub(crate) fn write_parts(out: &mut Vec<u8>, parts: [&[u8]; 4]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a request made of these words.
-pub(crate) fn write_request(out: &mut Vec<u8>, words: &[&str]) {
-    write_head(out, b'*', words.len());
-    for word in words {
-        write_word(out, word.as_bytes());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! One thread and its connections: it opens them, waits for the signal to start, and ends them.
 
 use super::Error;
-use super::client::{Client, Record, Shared, State};
+use super::client::{Client, READ, Record, Shared, State};
 use super::clock::Spent;
 use super::options::Options;
 use super::outcome::Class;
@@ -113,7 +113,7 @@ impl Run<'_> {
         let shared = Rc::new(Shared {
             target: self.target.clone(),
             record: RefCell::new(record),
-            buffer: Shared::buffer(),
+            buffer: RefCell::new(vec![0; READ]),
             pipeline: self.options.pipeline,
             deadline,
             stop: Cell::new(false),
@@ -133,7 +133,7 @@ impl Run<'_> {
         let spent = Spent::now().since(spent);
         let record = &mut *shared.record.borrow_mut();
         let last = deadline.filter(|deadline| *deadline <= ended);
-        let mut unanswered = Histogram::new();
+        let mut unanswered = Histogram::default();
         for pending in record.pending.iter().flatten() {
             unanswered.record(ended.saturating_duration_since(pending.since));
         }

@@ -3,7 +3,7 @@
 
 use super::chart::Chart;
 use super::document::{Block, Figure};
-use super::findings::{Finding, Kind, Verdict};
+use super::findings::{Finding, Verdict};
 use super::ranges::Row;
 use super::{device, figures, tables};
 use crate::results::{Family, Results, WorkloadKind};
@@ -89,38 +89,9 @@ fn key_rows(results: &Results) -> Vec<Row> {
     let pool = results.systems.iter().find(|system| system.family == Family::PerduraPmem);
     let emulated = pool.is_some_and(|system| system.emulated.is_some());
     let row = |row: crate::results::summary::KeyRatio| {
-        Some(Row { name: row.what, style: 0, emulated, ratio: row.found? })
+        Some(Row { name: row.what, emulated, ratio: row.found? })
     };
     results.key_ratios().into_iter().filter_map(row).collect()
-}
-
-/// Returns the ratios of the pool to every other system, for the workloads with the largest share
-/// of writes.
-fn heaviest(results: &Results, findings: &[Finding]) -> Vec<Row> {
-    let most = |kind: WorkloadKind| {
-        let of = results.workloads.iter().filter(|workload| workload.kind == kind);
-        of.max_by_key(|workload| workload.writes_percent).map(|workload| workload.title.as_str())
-    };
-    let loads = [(WorkloadKind::Throughput, Kind::Rate), (WorkloadKind::Latency, Kind::Mean)];
-    // Only the plain pool is shown: the rows of its variants would look the same. They are in the
-    // tables.
-    let pool = results.systems.iter().position(|system| system.family == Family::PerduraPmem);
-    let mut rows = Vec::new();
-    for (load, kind) in loads {
-        let Some(title) = most(load) else { continue };
-        let fits =
-            |f: &&Finding| Some(f.ours) == pool && f.kind == kind && f.what.starts_with(title);
-        for f in findings.iter().filter(fits) {
-            let what = if kind == Kind::Rate { "writes per second" } else { "mean write latency" };
-            rows.push(Row {
-                name: format!("{what}, to {}", results.systems[f.theirs].title),
-                style: f.theirs,
-                emulated: results.systems[f.ours].emulated.is_some(),
-                ratio: f.ratio,
-            });
-        }
-    }
-    rows
 }
 
 fn in_short(results: &Results, findings: &[Finding]) -> Vec<Block> {
@@ -140,14 +111,9 @@ fn in_short(results: &Results, findings: &[Finding]) -> Vec<Block> {
                 the median, the bar goes from the lowest to the highest.";
     let ratios =
         Figure::of_ratios("ratios", "The ratios that matter most", text, &key_rows(results));
-    let text = "Perdura on the heap, with nothing but writes, divided by each other system; for latency the other way round. \
-                To the right is better for the heap.";
-    let title = "The heap against every other system";
-    let heaviest = Figure::of_ratios("heaviest", title, text, &heaviest(results, findings));
     let mut blocks = vec![Block::heading(2, "In short"), Block::Text(counts)];
     blocks.extend(ratios.map(Block::Figure));
     blocks.push(Block::Table(tables::key_ratios(results), "left"));
-    blocks.extend(heaviest.map(Block::Figure));
     blocks
 }
 
@@ -255,7 +221,7 @@ fn method(results: &Results) -> Vec<Block> {
         )));
     }
     blocks.push(Block::heading(3, "Machine, media, versions"));
-    blocks.push(Block::Table(tables::machine(results), "left wrap"));
+    blocks.push(Block::Table(tables::machine(&results.machine), "left wrap"));
     if !results.systems.is_empty() {
         blocks.push(Block::heading(3, "Systems"));
         blocks.push(Block::Table(tables::systems(results), "left wrap"));

@@ -2,7 +2,7 @@
 //! a log.
 
 use super::chart::{Chart, Point, Series, Steps};
-use crate::results::{DeviceRow, DeviceStudy, Pattern};
+use crate::results::{AppendCost, DeviceRow, DeviceStudy, Pattern};
 use crate::units::Unit;
 
 /// Returns the charts of one medium; `n` distinguishes their names from those of other media.
@@ -20,12 +20,15 @@ pub(crate) fn charts(study: &DeviceStudy, n: usize) -> Vec<Chart> {
     charts.map(Chart::drawable).filter(|chart| !chart.is_empty()).collect()
 }
 
-/// Returns the methods in the order in which they first appear, which determines their colours.
-fn methods(study: &DeviceStudy) -> Vec<&str> {
-    let mut found: Vec<&str> = Vec::new();
-    for row in &study.rows {
-        if !found.contains(&row.method.as_str()) {
-            found.push(&row.method);
+/// Returns a series for each method, in the order in which they first appear, which determines
+/// their colours.
+fn series(study: &DeviceStudy, points: impl Fn(&str) -> Vec<Point>) -> Vec<Series> {
+    let mut found: Vec<Series> = Vec::new();
+    for DeviceRow { method: name, emulated, .. } in &study.rows {
+        if !found.iter().any(|series| series.name == *name) {
+            let style = found.len();
+            let points = points(name);
+            found.push(Series { name: name.clone(), style, emulated: *emulated, points });
         }
     }
     found
@@ -46,10 +49,8 @@ fn bandwidth(
     blocks.sort_unstable();
     blocks.dedup();
     let places: Vec<_> = blocks.iter().map(|b| (*b as f64, Unit::Bytes.show(*b as f64))).collect();
-    let series = methods(study).into_iter().enumerate().map(|(style, method)| {
+    let points = |method: &str| {
         let rows = study.rows.iter().filter(fits).filter(|row| row.method == method);
-        let done = rows.filter(|row| row.skipped.is_none());
-        let emulated = done.clone().any(|row| row.emulated);
         let point = |row: &DeviceRow| Point {
             x: row.block as f64,
             y: row.bytes_per_second,
@@ -57,8 +58,8 @@ fn bandwidth(
             high: row.high,
             rounds: None,
         };
-        Series { name: method.to_owned(), style, emulated, points: done.map(point).collect() }
-    });
+        rows.filter(|row| row.skipped.is_none()).map(point).collect()
+    };
     Chart {
         id: format!("device-{n}-{id}"),
         title: format!("Bandwidth of {what}: {}", study.dir),
@@ -72,7 +73,7 @@ fn bandwidth(
         y_title: "bandwidth".into(),
         unit: Unit::BytesPerSecond,
         log: true,
-        series: series.collect(),
+        series: series(study, points),
     }
 }
 
@@ -83,22 +84,16 @@ fn appends(study: &DeviceStudy, n: usize) -> Chart {
     batches.dedup();
     let places: Vec<_> =
         batches.iter().map(|batch| (f64::from(*batch), batch.to_string())).collect();
-    let series = methods(study).into_iter().enumerate().map(|(style, method)| {
-        let point = |cost: &crate::results::AppendCost| Point {
+    let points = |method: &str| {
+        let point = |cost: &AppendCost| Point {
             x: f64::from(cost.batch),
             y: cost.ns_per_record * 1e-9,
             low: cost.low * 1e-9,
             high: cost.high * 1e-9,
             rounds: None,
         };
-        let rows = study.rows.iter();
-        Series {
-            name: method.to_owned(),
-            style,
-            emulated: rows.filter(|row| row.method == method).any(|row| row.emulated),
-            points: costs.iter().filter(|cost| cost.method == method).map(point).collect(),
-        }
-    });
+        costs.iter().filter(|cost| cost.method == method).map(point).collect()
+    };
     Chart {
         id: format!("device-{n}-append"),
         title: format!("Cost of a log append: {}", study.dir),
@@ -107,14 +102,14 @@ fn appends(study: &DeviceStudy, n: usize) -> Chart {
         y_title: "time per record".into(),
         unit: Unit::Seconds,
         log: true,
-        series: series.collect(),
+        series: series(study, points),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sample;
     use super::*;
+    use crate::results::sample;
 
     #[test]
     fn a_study_has_its_charts_and_skipped_methods_no_line() {

@@ -53,8 +53,11 @@ pub(crate) fn write(results: &Results, docs: &Path) -> Result<(), FileError> {
     let results = &public(results);
     let folder = docs.join("results").join(date(results));
     let of_pictures = folder.join("pictures");
+    // Earlier results may have had other charts.
+    if of_pictures.exists() {
+        std::fs::remove_dir_all(&of_pictures).map_err(FileError::of(&of_pictures))?;
+    }
     std::fs::create_dir_all(&of_pictures).map_err(FileError::of(&of_pictures))?;
-    remove_pictures(&of_pictures).map_err(FileError::of(&of_pictures))?;
     let blocks = contents(results, &findings(results));
     let mut files = vec![
         (folder.join("comparison.md"), document::markdown(&blocks)),
@@ -77,21 +80,10 @@ fn date(results: &Results) -> &str {
     began.split_once('T').map_or("undated", |(day, _)| day)
 }
 
-/// Removes the pictures of earlier results, which may have had other charts.
-fn remove_pictures(folder: &Path) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "svg") {
-            std::fs::remove_file(path)?;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sample;
     use super::*;
+    use crate::results::sample;
 
     #[test]
     fn paths_of_somebodys_machine_are_not_published() {

@@ -8,12 +8,14 @@
 use super::chart::Chart;
 use super::lines;
 use super::ranges::{self, Row};
-use super::tables;
 use crate::table::{Table, escape, escape_markdown};
 
 /// The style of charts, on the page and in files of their own.
 const CHART_STYLE: &str = include_str!("style.css");
 const PAGE_STYLE: &str = include_str!("page.css");
+
+/// The summary of the table below a chart.
+const FIGURES: &str = "Figures: median (lowest to highest; number of rounds)";
 
 /// The content security policy: the page loads nothing and runs nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
@@ -40,16 +42,16 @@ pub(crate) enum Block {
     OnPage(&'static str, Table),
 }
 
-/// A picture with its caption and its figures.
+/// A picture with its caption.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     pub(crate) id: String,
     title: String,
     text: String,
     svg: String,
-    /// The names and colours of the series.
-    legend: String,
-    figures: Table,
+    /// What the page shows below the picture, as HTML: the names and colours of the series, and
+    /// their figures.
+    below: String,
 }
 
 impl Block {
@@ -110,8 +112,7 @@ impl Figure {
             title: chart.title.clone(),
             text: format!("{}{hollow}", chart.description),
             svg: lines::draw(chart),
-            legend: chart.legend(),
-            figures: chart.table(),
+            below: format!("{}\n{}", chart.legend(), folded(FIGURES, &chart.table())),
         }
     }
 
@@ -119,18 +120,17 @@ impl Figure {
     pub(crate) fn of_ratios(id: &str, title: &str, text: &str, rows: &[Row]) -> Option<Figure> {
         let svg = ranges::draw(id, title, text, rows)?;
         let (id, title, text) = (id.to_owned(), title.to_owned(), text.to_owned());
-        Some(Figure { id, title, text, svg, legend: String::new(), figures: tables::ratios(rows) })
+        Some(Figure { id, title, text, svg, below: String::new() })
     }
 
     fn html(&self) -> String {
-        let Figure { id, title, text, svg, legend, figures } = self;
+        let Figure { id, title, text, svg, below } = self;
         format!(
             "<figure id=\"{}\">\n<figcaption><b>{}</b>{}</figcaption>\n<div class=\"scroll\" tabindex=\"0\">{svg}</div>\n\
-             {legend}\n{}</figure>\n",
+             {below}</figure>\n",
             escape(id),
             escape(title),
-            escape(text),
-            folded("Figures: median (lowest to highest; number of rounds)", figures)
+            escape(text)
         )
     }
 

@@ -197,11 +197,8 @@ fn by_size(
 ) -> Chart {
     let sizes = results.recovered_sizes();
     let places: Vec<_> = sizes.iter().map(|size| (*size as f64, amount(*size))).collect();
-    let series = by_system(results, &places, |system, n| {
-        let rows = results.recovery.iter();
-        let rows = rows.filter(|row| row.system == system && row.target_bytes == sizes[n]);
-        Summary::of(&rows.filter_map(&figure).collect::<Vec<_>>())
-    });
+    let series =
+        by_system(results, &places, |system, n| results.restarts(system, sizes[n], &figure));
     Chart {
         id: id.into(),
         title: format!("{title} by size of the data"),
@@ -238,8 +235,8 @@ fn side_by_side(results: &Results, kind: WorkloadKind, id: &str, title: &str) ->
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sample;
     use super::*;
+    use crate::results::sample;
 
     #[test]
     fn a_comparison_has_its_charts_and_nothing_has_none() {

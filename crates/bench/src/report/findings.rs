@@ -9,7 +9,7 @@
 
 use super::ranges::written;
 use crate::results::summary::Metric;
-use crate::results::{Family, Results, System, WorkloadKind};
+use crate::results::{Family, Results, System, Workload, WorkloadKind};
 use crate::stats::Summary;
 use crate::units::amount;
 
@@ -27,7 +27,6 @@ pub(crate) enum Verdict {
 pub(crate) struct Finding {
     /// The load and the metric.
     pub(crate) what: String,
-    pub(crate) kind: Kind,
     /// The index of Perdura's system among all systems; `theirs` is that of the other.
     pub(crate) ours: usize,
     pub(crate) theirs: usize,
@@ -36,16 +35,6 @@ pub(crate) struct Finding {
     /// Whether the generator limited the rate of either system: the true ratio is then farther from
     /// 1.
     pub(crate) saturated: bool,
-}
-
-/// The metric that is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Rate,
-    Cpu,
-    Mean,
-    P99,
-    Recovery,
 }
 
 impl Finding {
@@ -73,12 +62,12 @@ pub(crate) fn findings(results: &Results) -> Vec<Finding> {
     let mut found = Vec::new();
     for (ours, theirs) in pairs(&results.systems) {
         for workload in &results.workloads {
-            let figures = match workload.kind {
-                WorkloadKind::Latency => [Kind::Mean, Kind::P99],
-                _ => [Kind::Rate, Kind::Cpu],
+            let metrics = match workload.kind {
+                WorkloadKind::Latency => [Metric::Mean, Metric::P99],
+                _ => [Metric::Rate, Metric::ServerCpu],
             };
-            for kind in figures {
-                found.extend(compare(results, &workload.id, &workload.title, kind, (ours, theirs)));
+            for metric in metrics {
+                found.extend(compare(results, workload, metric, ours, theirs));
             }
         }
         found.extend(recovery(results, ours, theirs));
@@ -123,33 +112,28 @@ fn is_variant(ours: &str, theirs: &str) -> bool {
 
 fn compare(
     results: &Results,
-    workload: &str,
-    title: &str,
-    kind: Kind,
-    (ours, theirs): (usize, usize),
+    workload: &Workload,
+    metric: Metric,
+    ours: usize,
+    theirs: usize,
 ) -> Option<Finding> {
     let (our_id, their_id) = (&results.systems[ours].id, &results.systems[theirs].id);
-    let lower = |metric| results.ratio(workload, their_id, our_id, metric);
-    let (ratio, what) = match kind {
-        Kind::Rate => {
-            (results.ratio(workload, our_id, their_id, Metric::Rate)?, "operations per second")
-        }
-        Kind::Cpu => (lower(Metric::ServerCpu)?, "server CPU per operation"),
-        Kind::Mean => (lower(Metric::Mean)?, "mean latency"),
-        Kind::P99 => (lower(Metric::P99)?, "p99 latency"),
-        Kind::Recovery => return None,
+    let Workload { id, title, .. } = workload;
+    let is_rate = metric == Metric::Rate;
+    // Of all but rates, the lower figure is the better one.
+    let (over, under) = if is_rate { (our_id, their_id) } else { (their_id, our_id) };
+    let ratio = results.ratio(id, over, under, metric)?;
+    let name = match metric {
+        Metric::Rate => "operations per second",
+        Metric::ServerCpu => "server CPU per operation",
+        Metric::Mean => "mean latency",
+        Metric::P99 => "p99 latency",
     };
-    let saturated = kind == Kind::Rate
-        && (results.is_saturated(workload, our_id) || results.is_saturated(workload, their_id));
+    let saturated =
+        is_rate && (results.is_saturated(id, our_id) || results.is_saturated(id, their_id));
+    let what = format!("{title}: {name}");
     let finite = ratio.median.is_finite() && ratio.median > 0.0;
-    finite.then(|| Finding {
-        what: format!("{title}: {what}"),
-        kind,
-        ours,
-        theirs,
-        ratio,
-        saturated,
-    })
+    finite.then_some(Finding { what, ours, theirs, ratio, saturated })
 }
 
 fn recovery(results: &Results, ours: usize, theirs: usize) -> Vec<Finding> {
@@ -157,20 +141,20 @@ fn recovery(results: &Results, ours: usize, theirs: usize) -> Vec<Finding> {
     let of = |bytes: u64| {
         let ratio = results.restart_ratio(their_id, our_id, bytes)?;
         let what = format!("restart with {}: time to the first answer", amount(bytes));
-        Some(Finding { what, kind: Kind::Recovery, ours, theirs, ratio, saturated: false })
+        Some(Finding { what, ours, theirs, ratio, saturated: false })
     };
     results.recovered_sizes().into_iter().filter_map(of).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sample;
     use super::*;
+    use crate::results::sample;
 
     fn with(lowest: f64, highest: f64) -> Verdict {
         let ratio = Summary { median: f64::midpoint(lowest, highest), lowest, highest, count: 3 };
         let what = String::new();
-        Finding { what, kind: Kind::Rate, ours: 0, theirs: 1, ratio, saturated: false }.verdict()
+        Finding { what, ours: 0, theirs: 1, ratio, saturated: false }.verdict()
     }
 
     #[test]
@@ -186,7 +170,7 @@ mod tests {
         let mut results = sample();
         results.runs.retain(|run| run.round == 0);
         let found = findings(&results);
-        let loads = found.iter().filter(|found| found.kind != Kind::Recovery);
+        let loads = found.iter().filter(|found| !found.what.starts_with("restart"));
         assert!(loads.clone().count() > 0);
         assert!(loads.into_iter().all(|found| found.verdict() == Verdict::Even));
     }
@@ -219,7 +203,7 @@ mod tests {
             let found = findings(results);
             let of = |f: &&Finding| {
                 f.verdict() == Verdict::Lost
-                    && f.kind == Kind::Rate
+                    && f.what.ends_with("operations per second")
                     && results.systems[f.theirs].id == "redis-always"
                     && results.systems[f.ours].id == "perdura-pmem"
             };

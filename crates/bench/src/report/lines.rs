@@ -169,7 +169,7 @@ fn names(canvas: &mut Canvas, chart: &Chart, places: &[Vec<(f64, f64)>]) {
         chart.series.iter().zip(places).filter_map(|(s, p)| Some((s, *p.last()?))).collect();
     ends.sort_by(|a, b| a.1.1.total_cmp(&b.1.1));
     let wanted: Vec<f64> = ends.iter().map(|(_, end)| end.1).collect();
-    let found = spread(&wanted, NAME, (TOP, BOTTOM));
+    let found = spread(&wanted, NAME, BOTTOM);
     for ((series, end), at) in ends.into_iter().zip(found) {
         let style = series.style % 10;
         let x = right(chart) + 14.0;
@@ -184,14 +184,14 @@ fn names(canvas: &mut Canvas, chart: &Chart, places: &[Vec<(f64, f64)>]) {
     }
 }
 
-/// Moves ascending positions down until they are at least `space` apart, then moves those beyond
-/// the end of the range back up.
-pub(crate) fn spread(wanted: &[f64], space: f64, range: (f64, f64)) -> Vec<f64> {
+/// Moves ascending positions down until they are at least `space` apart, then moves those below
+/// `bottom` back up.
+fn spread(wanted: &[f64], space: f64, bottom: f64) -> Vec<f64> {
     let mut found: Vec<f64> = wanted.to_vec();
     for n in 1..found.len() {
         found[n] = found[n].max(found[n - 1] + space);
     }
-    let mut limit = range.1;
+    let mut limit = bottom;
     for place in found.iter_mut().rev() {
         *place = place.min(limit);
         limit = *place - space;
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::units::Unit;
 
-    pub(crate) fn chart(points: &[f64]) -> Chart {
+    fn chart(points: &[f64]) -> Chart {
         let point = |(n, y): (usize, &f64)| {
             let (y, rounds) = (*y, Some(3));
             Point { x: n as f64, y, low: y, high: y * 1.5, rounds }
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn names_move_apart_and_stay_inside() {
         let check = |wanted: &[f64], expect: &[f64]| {
-            assert_eq!(spread(wanted, 10.0, (0.0, 100.0)), expect);
+            assert_eq!(spread(wanted, 10.0, 100.0), expect);
         };
         check(&[10.0, 50.0], &[10.0, 50.0]);
         check(&[10.0, 12.0, 13.0], &[10.0, 20.0, 30.0]);

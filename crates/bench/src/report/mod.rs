@@ -8,7 +8,6 @@
 //! **Must not know** how anything was measured.
 
 mod chart;
-mod cli;
 pub(crate) mod contents;
 mod device;
 mod docs;
@@ -21,11 +20,23 @@ mod scale;
 mod svg;
 pub(crate) mod tables;
 
-pub use cli::Arguments;
-
 use crate::Verdict;
 use crate::results::{FileError, Results};
 use std::path::{Path, PathBuf};
+
+/// Makes the page and its pictures from results that were measured before.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The results: results.json of a comparison
+    pub(crate) results: PathBuf,
+    /// The directory for report.html
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Also write comparison.md, pictures/*.svg and report.html to DIR/results/DATE, by the date
+    /// of the measurement
+    #[arg(long, value_name = "DIR")]
+    pub(crate) docs: Option<PathBuf>,
+}
 
 /// Makes the report that the command line asks for.
 pub fn run(arguments: &Arguments) -> Verdict {
@@ -66,12 +77,7 @@ fn page(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Returns the sample results that the tests use.
-    pub(crate) fn sample() -> Results {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sample/results.json");
-        Results::load(Path::new(path)).expect("the sample is read")
-    }
+    use crate::results::sample;
 
     #[test]
     fn a_report_is_a_page() {

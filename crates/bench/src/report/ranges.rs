@@ -16,7 +16,6 @@ const ROW: f64 = 34.0;
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) name: String,
-    pub(crate) style: usize,
     pub(crate) emulated: bool,
     pub(crate) ratio: Summary,
 }
@@ -57,7 +56,6 @@ pub(crate) fn draw(id: &str, title: &str, description: &str, rows: &[Row]) -> Op
 }
 
 fn show(canvas: &mut Canvas, row: &Row, x: &Axis, y: f64) {
-    let style = row.style % 10;
     // The metric is above the two systems.
     match row.name.split_once(", ") {
         Some((what, sides)) => {
@@ -72,10 +70,10 @@ fn show(canvas: &mut Canvas, row: &Row, x: &Axis, y: f64) {
     else {
         return;
     };
-    canvas.line(&format!("range s{style}"), (low, y), (high, y));
+    canvas.line("range s0", (low, y), (high, y));
     let says = format!("{}: {}", row.name, written(&row.ratio));
     let hollow = if row.emulated { " hollow" } else { "" };
-    canvas.mark(&format!("s{style} f{style}{hollow}"), 0, (at, y), &says);
+    canvas.mark(&format!("s0 f0{hollow}"), 0, (at, y), &says);
 }
 
 /// Returns a ratio with its range and the number of its rounds: `2.1× (1.9× to 2.4×; 5)`.
@@ -99,7 +97,7 @@ mod tests {
 
     fn row(median: f64, highest: f64) -> Row {
         let ratio = Summary { median, lowest: median, highest, count: 3 };
-        Row { name: "a < b".into(), style: 0, emulated: false, ratio }
+        Row { name: "a < b".into(), emulated: false, ratio }
     }
 
     #[test]

@@ -3,10 +3,10 @@
 
 use super::chart::label;
 use super::findings::{Finding, Verdict};
-use super::ranges::{Row, with_range, written};
+use super::ranges::{with_range, written};
 use crate::results::summary::Metric;
 use crate::results::{
-    DeviceRow, DeviceStudy, Pattern, Recovery, Results, System, Workload, WorkloadKind,
+    DeviceRow, DeviceStudy, Machine, Pattern, Recovery, Results, System, Workload, WorkloadKind,
 };
 use crate::table::{Table, cells};
 use crate::units::{Unit, digits};
@@ -20,13 +20,6 @@ pub(crate) fn key_ratios(results: &Results) -> Table {
     for row in results.key_ratios() {
         table.add(vec![row.what, row.found.map_or("not measured".into(), |found| written(&found))]);
     }
-    table
-}
-
-/// Returns the ratios of a picture as figures.
-pub(crate) fn ratios(rows: &[Row]) -> Table {
-    let mut table = Table::new(["ratio", "here"]);
-    rows.iter().for_each(|row| table.add(vec![row.name.clone(), written(&row.ratio)]));
     table
 }
 
@@ -53,8 +46,7 @@ pub(crate) fn outcome<'a>(
 }
 
 /// Returns a description of the machine and the programs.
-pub(crate) fn machine(results: &Results) -> Table {
-    let m = &results.machine;
+pub(crate) fn machine(m: &Machine) -> Table {
     let kind = if m.virtual_machine { "virtual machine" } else { "machine" };
     let mut table = Table::new(["", ""]);
     table.add(cells!["processor", format!("{}, {} cores ({kind})", m.cpu, m.cores)]);
@@ -62,7 +54,9 @@ pub(crate) fn machine(results: &Results) -> Table {
     table.add(cells!["system", format!("{}, {}", m.distribution, m.kernel)]);
     table.add(cells!["load before", digits(m.load_before)]);
     table.add(cells!["began", m.began]);
-    table.add(cells!["took", Unit::Seconds.show(m.seconds)]);
+    if m.seconds > 0.0 {
+        table.add(cells!["took", Unit::Seconds.show(m.seconds)]);
+    }
     table.add(cells!["commit", m.commit.as_deref().unwrap_or("unknown")]);
     table.add(cells!["command line", format!("`{}`", m.command_line.join(" "))]);
     for place in &m.places {
@@ -91,33 +85,17 @@ pub(crate) fn systems(results: &Results) -> Table {
 
 /// Returns the parameters of the loads.
 pub(crate) fn workloads(results: &Results) -> Table {
-    let mut table = Table::new([
-        "load",
-        "writes",
-        "value",
-        "keys",
-        "keys are chosen",
-        "clients",
-        "generator threads",
-        "pipeline",
-        "rounds",
-    ]);
+    let head =
+        "load, writes, value, keys, keys are chosen, clients, generator threads, pipeline, rounds";
+    let mut table = Table::new(head.split(", "));
     for workload in &results.workloads {
         let Workload { id, keys, distribution, clients, threads, pipeline, .. } = workload;
         let writes = format!("{} %", workload.writes_percent);
         let value = Unit::Bytes.show(workload.value_bytes as f64);
         let rounds = super::contents::rounds(results, Some(id));
-        table.add(cells![
-            id,
-            writes,
-            value,
-            keys,
-            distribution,
-            clients,
-            threads,
-            pipeline,
-            rounds
-        ]);
+        let mut row = cells![id, writes, value, keys, distribution];
+        row.extend(cells![clients, threads, pipeline, rounds]);
+        table.add(row);
     }
     table
 }
@@ -187,17 +165,8 @@ pub(crate) fn recovery(results: &Results) -> Table {
         at.map_or_else(|| id.to_owned(), |at| name(results, at))
     };
     let seconds = |value: Option<f64>| value.map_or("–".into(), |s| Unit::Seconds.show(s));
-    let mut table = Table::new([
-        "system",
-        "data",
-        "files",
-        "first answer",
-        "full rate",
-        "acknowledged",
-        "checked",
-        "lost",
-        "wrong",
-    ]);
+    let head = "system, data, files, first answer, full rate, acknowledged, checked, lost, wrong";
+    let mut table = Table::new(head.split(", "));
     for row in &results.recovery {
         let Recovery { acknowledged, keys_checked, keys_lost, keys_wrong, .. } = row;
         let mut line = cells![title(&row.system)];
@@ -232,18 +201,8 @@ pub(crate) fn skipped(results: &Results) -> Table {
 
 /// Returns every row of a device study.
 pub(crate) fn device(study: &DeviceStudy) -> Table {
-    let mut table = Table::new([
-        "method",
-        "pattern",
-        "block",
-        "threads",
-        "bandwidth",
-        "IOPS",
-        "mean",
-        "p99",
-        "p99.999",
-        "durable",
-    ]);
+    let head = "method, pattern, block, threads, bandwidth, IOPS, mean, p99, p99.999, durable";
+    let mut table = Table::new(head.split(", "));
     let time = |ns: f64| Unit::Seconds.show(ns * 1e-9);
     for row in &study.rows {
         let block = if row.block == 0 { "–".into() } else { Unit::Bytes.show(row.block as f64) };

@@ -64,19 +64,20 @@ pub struct AppendCost {
 }
 
 /// The position of the next block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// After the previous block.
+    #[default]
     Sequential,
     /// Anywhere.
     Random,
-    /// Several interleaved streams, sequential and random, each with its own block size.
+    /// Several interleaved streams, each with its own block size; in older results only.
     Composite,
 }
 
 /// The measurement of one way to access a medium.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceRow {
     /// The method: `memcpy`, `memcpy + clwb + fence`, `non-temporal + fence`, `mmap + msync`,

@@ -79,6 +79,15 @@ impl Results {
 }
 
 #[cfg(test)]
+const SAMPLE: &str = "tests/sample/results.json";
+
+/// Returns the results that the tests use.
+#[cfg(test)]
+pub(crate) fn sample() -> Results {
+    Results::load(Path::new(SAMPLE)).expect("the sample is read")
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -106,9 +115,8 @@ mod tests {
     /// The sample that other tests use is in the current format.
     #[test]
     fn the_sample_is_in_the_format_of_today() {
-        let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sample/results.json"));
-        let sample = Results::load(path).expect("the sample is read");
-        let text = fs::read_to_string(path).expect("the sample is read");
+        let sample = sample();
+        let text = fs::read_to_string(SAMPLE).expect("the sample is read");
         let again = serde_json::to_string_pretty(&sample).expect("it can be written");
         assert!(text.trim_end() == again, "the sample is not what would be written");
         assert!(sample.key_ratios().iter().all(|row| row.found.is_some()));

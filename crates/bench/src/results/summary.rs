@@ -1,12 +1,12 @@
 //! Computes medians, spreads and ratios from the runs.
 //!
-//! A ratio is taken round by round, between two runs that were close together in time, and the
-//! median of the ratios is shown: a slowdown of the machine for a minute affects both runs, whereas
-//! the ratio of two medians from different minutes would contain it. Rounds in which only one of
-//! the two systems ran are left out.
+//! Systems take turns, and a ratio is taken round by round, between two runs that were close
+//! together in time; the median of the ratios is shown. A slowdown of the machine for a minute
+//! affects both runs, whereas the ratio of two medians from different minutes would contain it.
+//! Rounds in which only one of the two systems ran are left out.
 
-use super::{Results, Run, Workload};
-use crate::stats::{Summary, ratio};
+use super::{Recovery, Results, Run, Workload};
+use crate::stats::Summary;
 use crate::units::amount;
 
 /// The metrics of a run.
@@ -78,7 +78,7 @@ impl Results {
     }
 
     /// Returns a metric of the system `over` divided by that of `under`, round by round; `None` if
-    /// they have no round in common.
+    /// they have no round in common, or if a divisor is zero.
     pub fn ratio(
         &self,
         workload: &str,
@@ -86,12 +86,17 @@ impl Results {
         under: &str,
         metric: Metric,
     ) -> Option<Summary> {
-        let pairs = self.runs_of(workload, over).filter_map(|run| {
-            let other = self.runs_of(workload, under).find(|other| other.round == run.round)?;
-            Some((run.metric(metric), other.metric(metric)))
-        });
-        let (over, under): (Vec<f64>, Vec<f64>) = pairs.unzip();
-        ratio(&over, &under)
+        let mut ratios = Vec::new();
+        for run in self.runs_of(workload, over) {
+            let mut others = self.runs_of(workload, under);
+            let Some(other) = others.find(|other| other.round == run.round) else { continue };
+            let divisor = other.metric(metric);
+            if divisor == 0.0 {
+                return None;
+            }
+            ratios.push(run.metric(metric) / divisor);
+        }
+        Summary::of(&ratios)
     }
 
     /// Returns true if the generator limited the rate in any run of a workload on a system.
@@ -99,20 +104,24 @@ impl Results {
         self.runs_of(workload, system).any(|run| run.saturated)
     }
 
-    /// Returns the seconds from exec to the first answered GET, over all restarts of a system with
-    /// a data set of this size.
-    pub fn first_get(&self, system: &str, target_bytes: u64) -> Option<Summary> {
+    /// Returns a figure over all restarts of a system with a data set of this size.
+    pub fn restarts(
+        &self,
+        system: &str,
+        target_bytes: u64,
+        figure: impl Fn(&Recovery) -> Option<f64>,
+    ) -> Option<Summary> {
         let of = self.recovery.iter();
         let of = of.filter(|row| row.system == system && row.target_bytes == target_bytes);
-        let seconds: Vec<f64> = of.filter_map(|row| row.first_get_seconds).collect();
-        Summary::of(&seconds)
+        Summary::of(&of.filter_map(figure).collect::<Vec<_>>())
     }
 
     /// Returns the time that `over` takes to its first answer, divided by that of `under`, with a
     /// data set of this size. Restarts are not paired: the range is that of all quotients.
     pub fn restart_ratio(&self, over: &str, under: &str, target_bytes: u64) -> Option<Summary> {
-        let slow = self.first_get(over, target_bytes)?;
-        let fast = self.first_get(under, target_bytes).filter(|fast| fast.lowest > 0.0)?;
+        let first_get = |system| self.restarts(system, target_bytes, |row| row.first_get_seconds);
+        let slow = first_get(over)?;
+        let fast = first_get(under).filter(|fast| fast.lowest > 0.0)?;
         Some(Summary {
             median: slow.median / fast.median,
             lowest: slow.lowest / fast.highest,
@@ -177,7 +186,6 @@ pub struct KeyRatio {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Latency;
 
     fn run(system: &str, round: u32, operations: u64) -> Run {
         Run {
@@ -186,17 +194,8 @@ mod tests {
             round,
             seconds: 2.0,
             operations,
-            errors: 0,
-            latency: Latency { mean: 5.0, ..Latency::default() },
-            writes: None,
-            reads: None,
             server_cpu_seconds: 1.0,
-            generator_busy: 0.5,
-            saturated: false,
-            written_bytes: None,
-            data_bytes: None,
-            used_bytes: None,
-            stored_bytes: None,
+            ..Run::default()
         }
     }
 
@@ -216,6 +215,10 @@ mod tests {
         let found = rate("perdura-pmem", "perdura-aof-always").expect("two rounds have both");
         assert_eq!((found.median, found.lowest, found.highest, found.count), (2.0, 2.0, 2.0, 2));
         assert_eq!(rate("perdura-pmem", "redis-always"), None);
+        let mut stopped = results.clone();
+        stopped.runs[2].operations = 0;
+        let rate = |over, under| stopped.ratio("throughput-100", over, under, Metric::Rate);
+        assert_eq!(rate("perdura-pmem", "perdura-aof-always"), None);
         assert_eq!(results.key_ratios()[0].found, Some(found));
         let cpu = results.summary("throughput-100", "perdura-pmem", Metric::ServerCpu);
         assert_eq!(cpu.expect("three runs").median, 2500.0);

@@ -34,7 +34,7 @@ pub(crate) struct Options {
     cores: Vec<usize>,
     /// A file for the time of the exec, in nanoseconds of the monotonic clock.
     #[arg(long)]
-    stamp: Option<PathBuf>,
+    stamp: PathBuf,
     /// The program and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -60,9 +60,7 @@ fn prepare(options: &Options) -> io::Result<Command> {
     bind(&options.cores)?;
     let mut command = Command::new(&options.command[0]);
     command.args(&options.command[1..]);
-    if let Some(stamp) = &options.stamp {
-        fs::write(stamp, now().as_nanos().to_string())?;
-    }
+    fs::write(&options.stamp, now().as_nanos().to_string())?;
     Ok(command)
 }
 

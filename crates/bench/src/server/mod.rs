@@ -28,6 +28,9 @@ use thiserror::Error;
 /// The prefix of the name of every directory; the tool's process id follows.
 const PREFIX: &str = "perdura-bench-";
 
+/// This tool, which runs [`launch`], even if its file was replaced meanwhile.
+const TOOL: &str = "/proc/self/exe";
+
 /// The number of lines of a server's log that a message shows.
 const LAST_LINES: usize = 15;
 
@@ -49,28 +52,13 @@ const TIME_TO_END: Duration = Duration::from_secs(2);
 pub(crate) enum Failure {
     /// The server ended.
     #[error("it ended: {status}; the last lines of its log:\n{log}")]
-    Ended {
-        /// Its exit status.
-        status: ExitStatus,
-        /// The last lines of its log.
-        log: String,
-    },
+    Ended { status: ExitStatus, log: String },
     /// The server does not answer.
     #[error("no answer within {seconds} seconds; the last lines of its log:\n{log}")]
-    Silent {
-        /// How long it has had.
-        seconds: u64,
-        /// The last lines of its log.
-        log: String,
-    },
+    Silent { seconds: u64, log: String },
     /// The server could not be started.
     #[error("{what}: {cause}")]
-    Start {
-        /// The step that failed.
-        what: String,
-        /// The reason.
-        cause: io::Error,
-    },
+    Start { what: String, cause: io::Error },
     /// The load generator failed.
     #[error("the load generator: {0}")]
     Generator(String),
@@ -110,9 +98,6 @@ pub(crate) fn command(line: &str) -> Cmd {
 /// A server to start.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
-    /// This tool, which runs [`launch`].
-    pub(crate) tool: PathBuf,
-    /// The program.
     pub(crate) program: PathBuf,
     /// Its arguments, in which `PORT`, `DIR` and `JOURNAL` are replaced.
     pub(crate) arguments: Vec<String>,
@@ -177,7 +162,7 @@ impl Server {
     }
 
     fn launch_command(&self) -> Command {
-        let mut command = Command::new(&self.launch.tool);
+        let mut command = Command::new(TOOL);
         command.args(["launch", "--parent", &std::process::id().to_string()]);
         if !self.launch.cores.is_empty() {
             let cores: Vec<String> = self.launch.cores.iter().map(usize::to_string).collect();
@@ -326,7 +311,7 @@ impl Server {
     /// Returns the CPU time that the server has used, user and system, including threads that have
     /// ended. The kernel counts it in ticks of a hundredth of a second.
     pub(crate) fn cpu(&self) -> Duration {
-        ticks(&self.proc("stat"), 11..13)
+        cpu_of(&self.proc("stat"))
     }
 
     /// Returns the bytes that the server's data and journal occupy on their media.
@@ -418,15 +403,14 @@ pub(crate) fn remove_orphans(place: &Path) {
     }
 }
 
-/// Returns the sum of fields of `/proc/PID/stat` that are in ticks. The first field after the name
-/// has number 0.
-fn ticks(stat: &str, fields: std::ops::Range<usize>) -> Duration {
+/// Returns the user and system time in a text of `/proc/PID/stat`, which counts in ticks.
+fn cpu_of(stat: &str) -> Duration {
+    // The name, in brackets, may contain anything.
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let all: Vec<&str> = after_name.split_whitespace().collect();
-    let sum: u64 =
-        all.get(fields).unwrap_or_default().iter().filter_map(|f| f.parse::<u64>().ok()).sum();
+    let times = after_name.split_whitespace().skip(11).take(2);
+    let ticks: u64 = times.filter_map(|field| field.parse::<u64>().ok()).sum();
     let second = rustix::param::clock_ticks_per_second().max(1);
-    Duration::from_secs_f64(sum as f64 / second as f64)
+    Duration::from_secs_f64(ticks as f64 / second as f64)
 }
 
 /// Returns the bytes that the files below a directory occupy, without holes.

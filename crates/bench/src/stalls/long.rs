@@ -13,15 +13,13 @@ const BEFORE_KILL: Duration = Duration::from_secs(1);
 /// The pause before SCRIPT KILL is sent again if the script was not running yet.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// A connection that counts its replies and discards them.
+/// A connection that counts its replies and discards them. An error reply is an error of the kind
+/// `Other`.
 #[derive(Debug)]
 pub(super) struct Long {
     port: u16,
     stream: TcpStream,
     replies: Replies,
-    sent: u64,
-    answered: u64,
-    error: Option<String>,
     buffer: Vec<u8>,
     patience: Duration,
 }
@@ -32,7 +30,7 @@ impl Long {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(patience))?;
         let (replies, buffer) = (Replies::default(), vec![0; 256 << 10]);
-        Ok(Long { port, stream, replies, sent: 0, answered: 0, error: None, buffer, patience })
+        Ok(Long { port, stream, replies, buffer, patience })
     }
 
     /// Sends all commands at once and returns the time from the first byte sent to the last byte
@@ -40,49 +38,35 @@ impl Long {
     pub(super) fn ask(&mut self, commands: &[Cmd]) -> io::Result<Duration> {
         let bytes = packed(commands);
         let began = Instant::now();
-        self.send(&bytes, commands.len())?;
-        self.wait()?;
+        self.stream.write_all(&bytes)?;
+        self.wait(commands.len())?;
         Ok(began.elapsed())
     }
 
     /// Sends commands that do not end by themselves, and SCRIPT KILL a second later. Returns the
     /// time from then until they ended.
     pub(super) fn kill(&mut self, commands: &[Cmd]) -> io::Result<Duration> {
-        self.send(&packed(commands), commands.len())?;
+        self.stream.write_all(&packed(commands))?;
         thread::sleep(BEFORE_KILL);
         let began = Instant::now();
         let mut killer = Long::connect(self.port, self.patience)?;
         let mut kill = redis::cmd("SCRIPT");
         kill.arg("KILL");
-        loop {
-            killer
-                .ask(std::slice::from_ref(&kill))
-                .map_err(|error| io::Error::new(error.kind(), format!("SCRIPT KILL: {error}")))?;
-            match killer.take_error() {
-                None => break,
-                Some(why) if began.elapsed() > self.patience => {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, why));
-                }
-                Some(_) => thread::sleep(AGAIN),
+        while let Err(error) = killer.ask(std::slice::from_ref(&kill)) {
+            if error.kind() != io::ErrorKind::Other || began.elapsed() > self.patience {
+                return Err(io::Error::new(error.kind(), format!("SCRIPT KILL: {error}")));
             }
+            thread::sleep(AGAIN);
         }
-        self.wait()?;
+        self.wait(commands.len())?;
         Ok(began.elapsed())
     }
 
-    /// Takes the last error reply.
-    pub(super) fn take_error(&mut self) -> Option<String> {
-        self.error.take()
-    }
-
-    fn send(&mut self, bytes: &[u8], commands: usize) -> io::Result<()> {
-        self.sent += commands as u64;
-        self.stream.write_all(bytes)
-    }
-
-    fn wait(&mut self) -> io::Result<()> {
+    /// Waits for this many replies. The last error among them is returned when all have arrived.
+    fn wait(&mut self, mut missing: usize) -> io::Result<()> {
         let began = Instant::now();
-        while self.answered < self.sent {
+        let mut error = None;
+        while missing > 0 {
             let left = self.patience.saturating_sub(began.elapsed());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
@@ -92,14 +76,13 @@ impl Long {
             if length == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            let Long { replies, answered, error, buffer, .. } = self;
-            let fed = replies.feed(&buffer[..length], |reply| {
-                *answered += 1;
-                *error = reply.error.or(error.take());
+            let fed = self.replies.feed(&self.buffer[..length], |reply| {
+                missing = missing.saturating_sub(1);
+                error = reply.error.or(error.take());
             });
             fed.map_err(io::Error::other)?;
         }
-        Ok(())
+        error.map_or(Ok(()), |text| Err(io::Error::other(text)))
     }
 }
 
@@ -132,10 +115,11 @@ mod tests {
         let port = listener.local_addr().expect("an address").port();
         let mut long = Long::connect(port, Duration::from_secs(10)).expect("a connection");
         let (mut server, _) = listener.accept().expect("a client");
-        server.write_all(b"+OK\r\n+QUEUED\r\n*1\r\n$2\r\nab\r\n-ERR no\r\n").expect("replies");
+        server.write_all(b"+OK\r\n+QUEUED\r\n*1\r\n$2\r\nab\r\n").expect("replies");
         let commands = ["MULTI", "GET", "EXEC"].map(redis::cmd);
         long.ask(&commands).expect("three replies");
-        long.ask(&[redis::cmd("NO")]).expect("an error is a reply");
-        assert_eq!(long.take_error().as_deref(), Some("ERR no"));
+        server.write_all(b"-ERR no\r\n").expect("a reply");
+        let error = long.ask(&[redis::cmd("NO")]).expect_err("an error reply");
+        assert_eq!((error.kind(), error.to_string().as_str()), (io::ErrorKind::Other, "ERR no"));
     }
 }

@@ -5,18 +5,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};
-use testkit::perdura_server;
 
-const LONG: &[&str] = &[
-    "--systems",
-    "redis-everysec",
-    "--workloads",
-    "latency-100",
-    "--seconds",
-    "10",
-    "--recovery",
-    "none",
-];
+const LONG: &str = "--systems redis-everysec --workloads latency-100 --seconds 10 --recovery none";
 
 /// Starts a long comparison. Returns it with its tool and the server under load.
 fn long() -> (Comparison, Child, u32) {
@@ -54,12 +44,12 @@ fn a_tool_that_is_killed_leaves_no_child() {
     assert!(comparison.left().is_empty(), "{:?}", comparison.left());
 }
 
-const SHORT: &[&str] =
-    &["--workloads", "throughput-100", "--seconds", "0.2", "--recovery", "none", "--systems"];
-
 #[test]
 fn a_peer_that_does_not_start_is_named_with_its_last_words() {
-    let comparison = Comparison::new(&[SHORT, &["perdura-volatile,broken-off"]].concat());
+    let comparison = Comparison::new(
+        "--workloads throughput-100 --seconds 0.2 --recovery none \
+         --systems perdura-volatile,broken-off",
+    );
     let script = "echo 'Fatal: <b>no</b> such luck'; echo Bye; exit 3";
     let mut comparison = comparison.peer("broken", script);
     let output = comparison.command.output().expect("the tool runs");
@@ -94,9 +84,11 @@ exit 3
 
 #[test]
 fn a_server_that_dies_meanwhile_costs_its_own_runs_alone() {
-    let arguments = [&SHORT[..2], &["--seconds", "4", "--recovery", "none"]].concat();
-    let arguments = [&arguments[..], &["--systems", "mortal-off,perdura-volatile"]].concat();
-    let mut comparison = Comparison::new(&arguments).peer("mortal", MORTAL);
+    let mut comparison = Comparison::new(
+        "--workloads throughput-100 --seconds 4 --recovery none \
+         --systems mortal-off,perdura-volatile",
+    )
+    .peer("mortal", MORTAL);
     let text = comparison.check(1);
     assert!(text.contains("mortal-off with throughput-100: it ended"), "{text}");
     assert!(text.contains("Fatal: out of luck"), "{text}");
@@ -107,16 +99,8 @@ fn a_server_that_dies_meanwhile_costs_its_own_runs_alone() {
 
 #[test]
 fn a_system_that_forgets_is_caught() {
-    let comparison = Comparison::new(&[
-        "--workloads",
-        "none",
-        "--seconds",
-        "0.3",
-        "--recovery",
-        "1mb",
-        "--systems",
-        "forgetful-always",
-    ]);
+    let comparison =
+        Comparison::new("--workloads none --seconds 0.3 --recovery 1mb --systems forgetful-always");
     // The peer acknowledges writes as durable and stores nothing.
     let mut comparison =
         comparison.peer("forgetful", r#"exec redis-server --port "$2" --dir "$6" --save """#);
@@ -129,30 +113,22 @@ fn a_system_that_forgets_is_caught() {
 #[test]
 fn wrong_arguments_are_refused_before_anything_is_measured() {
     for (arguments, expected) in [
-        (&["--systems", "mysql"][..], "no system mysql; there are: perdura-pmem,"),
-        (&["--workloads", "tpcc"], "no workload tpcc; there are: throughput-0,"),
-        (&["--recovery", "1parsec"], "no unit parsec"),
-        (&["--rounds", "0"], "0 is not in 1..=1000"),
-        (&["--peer", "x=/nonexistent"], "there is no program /nonexistent"),
-        (&["--perdura", "/nonexistent"], "/nonexistent"),
-        (&["--quick", "--full"], "cannot be used with"),
-        (&["--recovery", "30tb"], "are needed"),
-        (&["--second", "/nonexistent/x"], "--second /nonexistent/x: there is no such directory"),
-        (&["--dax", "/nonexistent/x"], "--dax /nonexistent/x: there is no such directory"),
-        (&["--media", "optane,mram"], "[possible values: optane, nvdimm-n, cxl]"),
-        (&["--emulate", "mram"], "[possible values: optane, nvdimm-n, cxl]"),
+        ("--systems mysql", "no system mysql; there are: perdura-pmem,"),
+        ("--workloads tpcc", "no workload tpcc; there are: throughput-0,"),
+        ("--recovery 1parsec", "no unit parsec"),
+        ("--recovery-value 5", "5 is not in 24..=1048576"),
+        ("--peer x=/nonexistent", "there is no program /nonexistent"),
+        ("--perdura /nonexistent", "/nonexistent"),
+        ("--quick --full", "cannot be used with"),
+        ("--recovery 30tb", "are needed"),
+        ("--second /nonexistent/x", "--second /nonexistent/x: there is no such directory"),
+        ("--dax /nonexistent/x", "--dax /nonexistent/x: there is no such directory"),
+        ("--media optane,mram", "[possible values: optane, nvdimm-n, cxl]"),
     ] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut command = Command::new(TOOL);
-        command.arg("compare").arg("--out").arg(folder.path()).args(arguments);
-        if !arguments.contains(&"--perdura") {
-            command.arg("--perdura").arg(perdura_server());
-        }
-        let output = command.output().expect("the tool runs");
-        let text = said(&output);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
-        assert!(text.contains(expected), "{arguments:?}: {text}");
-        assert!(!Path::new(folder.path()).join("results.json").exists(), "{arguments:?}");
+        let mut comparison = Comparison::new(arguments);
+        let text = comparison.check(2);
+        assert!(text.contains(expected), "{arguments}: {text}");
+        assert!(!comparison.out().join("results.json").exists(), "{arguments}");
     }
     assert!(!Path::new("/nonexistent").exists(), "no device was made up");
 }

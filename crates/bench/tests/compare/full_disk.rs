@@ -31,7 +31,7 @@ fn a_disk_that_becomes_full_ends_the_comparison_with_what_was_measured() {
         println!("SKIPPED, nothing was tested: a mount namespace of one's own takes root");
         return;
     }
-    let mut comparison = Comparison::new(&[]);
+    let mut comparison = Comparison::new("");
     let out = comparison.out();
     fs::create_dir(&out).expect("a folder");
     let mut command = Command::new("unshare");

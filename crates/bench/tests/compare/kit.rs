@@ -19,17 +19,18 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Returns a comparison of one round.
-    pub(crate) fn new(arguments: &[&str]) -> Comparison {
+    /// Returns a comparison of one round with these arguments, separated by spaces.
+    pub(crate) fn new(arguments: &str) -> Comparison {
         Comparison::with_rounds("1", arguments)
     }
 
-    pub(crate) fn with_rounds(rounds: &str, arguments: &[&str]) -> Comparison {
+    pub(crate) fn with_rounds(rounds: &str, arguments: &str) -> Comparison {
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = Command::new(TOOL);
         command.arg("compare").env("PERDURA_SERVER", perdura_server());
         command.arg("--out").arg(folder.path().join("out"));
-        command.args(["--rounds", rounds, "--keys", "200", "--no-device"]).args(arguments);
+        command.args(["--rounds", rounds, "--keys", "200", "--no-device"]);
+        command.args(arguments.split_whitespace());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Comparison { folder, command }
     }

@@ -15,17 +15,10 @@ use std::fs;
 
 #[test]
 fn a_small_comparison_is_whole() {
-    let mut comparison = Comparison::new(&[
-        "--systems",
-        "perdura-pmem,perdura-aof-always,redis-always",
-        "--workloads",
-        "throughput-100,latency-30,ycsb-f",
-        "--seconds",
-        "0.2",
-        "--recovery",
-        "1mb",
-        "--quick",
-    ]);
+    let mut comparison = Comparison::new(
+        "--systems perdura-pmem,perdura-aof-always,redis-always \
+         --workloads throughput-100,latency-30,ycsb-f --seconds 0.2 --recovery 1mb --quick",
+    );
     let text = comparison.check(0);
     let results = comparison.results();
     assert_eq!(results.partial, None, "{text}");
@@ -52,11 +45,11 @@ fn a_small_comparison_is_whole() {
 
 #[test]
 fn types_scripts_and_strings_are_loads_like_others() {
-    let workloads =
-        "strings-set-32-16,types,type-zadd,type-zrank,type-lpush,script-get,script-multi";
-    let systems = "perdura-volatile,perdura-journal-everysec,redis-off";
-    let mut comparison = Comparison::new(&["--systems", systems, "--workloads", workloads]);
-    comparison.command.args(["--seconds", "0.2", "--recovery", "none"]);
+    let mut comparison = Comparison::new(
+        "--systems perdura-volatile,perdura-journal-everysec,redis-off --workloads \
+         strings-set-32-16,types,type-zadd,type-zrank,type-lpush,script-get,script-multi \
+         --seconds 0.2 --recovery none",
+    );
     let text = comparison.check(0);
     let results = comparison.results();
     assert_eq!(results.runs.len(), 7 * 3, "{text}");
@@ -72,9 +65,8 @@ fn types_scripts_and_strings_are_loads_like_others() {
 
 #[test]
 fn a_server_that_is_kept_shows_what_grows() {
-    let arguments = ["--systems", "perdura-volatile", "--workloads", "types", "--same-server"];
-    let arguments = [&arguments[..], &["--seconds", "0.2", "--recovery", "none"]].concat();
-    let mut comparison = Comparison::with_rounds("3", &arguments);
+    let arguments = "--systems perdura-volatile --workloads types --same-server --seconds 0.2";
+    let mut comparison = Comparison::with_rounds("3", &format!("{arguments} --recovery none"));
     let text = comparison.check(0);
     let used: Vec<_> = comparison.results().runs.iter().map(|run| run.used_bytes).collect();
     assert!(used.len() == 3 && used.iter().all(Option::is_some), "{text}");
@@ -85,10 +77,10 @@ fn a_server_that_is_kept_shows_what_grows() {
 #[test]
 fn a_large_value_is_recovered_too() {
     for of in ["hash", "sorted-set"] {
-        let systems = "perdura-pmem,perdura-aof-always,redis-always";
-        let arguments = ["--systems", systems, "--workloads", "none", "--recovery", "200kb"];
-        let more = ["--recovery-of", of, "--recovery-value", "24", "--seconds", "0.2"];
-        let mut comparison = Comparison::new(&[&arguments[..], &more].concat());
+        let mut comparison = Comparison::new(&format!(
+            "--systems perdura-pmem,perdura-aof-always,redis-always --workloads none --seconds 0.2 \
+             --recovery 200kb --recovery-of {of} --recovery-value 24"
+        ));
         let text = comparison.check(0);
         for row in &comparison.results().recovery {
             assert!(row.first_get_seconds.is_some() && row.keys == 5120, "{row:?}");
@@ -99,17 +91,10 @@ fn a_large_value_is_recovered_too() {
 
 #[test]
 fn durable_writes_have_their_rows_of_the_journal_and_its_peers() {
-    let systems = "perdura-journal-everysec,perdura-volatile,redis-everysec,other-always";
-    let mut comparison = Comparison::new(&[
-        "--systems",
-        systems,
-        "--workloads",
-        "durable",
-        "--seconds",
-        "0.2",
-        "--recovery",
-        "none",
-    ])
+    let mut comparison = Comparison::new(
+        "--systems perdura-journal-everysec,perdura-volatile,redis-everysec,other-always \
+         --workloads durable --seconds 0.2 --recovery none",
+    )
     .peer("other", r#"exec redis-server "$@""#);
     let text = comparison.check(0);
     let results = comparison.results();

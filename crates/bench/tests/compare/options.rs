@@ -4,11 +4,9 @@ use crate::kit::Comparison;
 use bench::results::{Family, Results};
 use std::fs;
 
-/// Arguments for one short run of each system.
-const SHORT: &[&str] = &["--workloads", "throughput-100", "--seconds", "0.2", "--recovery", "none"];
-
-fn short(more: &[&str]) -> Comparison {
-    Comparison::new(&[SHORT, more].concat())
+/// Returns a comparison with one short run of each system.
+fn short(more: &str) -> Comparison {
+    Comparison::new(&format!("--workloads throughput-100 --seconds 0.2 --recovery none {more}"))
 }
 
 fn ids(results: &Results) -> Vec<&str> {
@@ -36,9 +34,9 @@ fn logs_are_measured_on_a_second_device_and_a_dax_mount_and_the_pool_there() {
     let (second, dax) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("one"));
     let path = |folder: &tempfile::TempDir| folder.path().display().to_string();
     let (second_path, dax_path) = (path(&second), path(&dax));
-    let systems = "perdura-pmem,perdura-aof-no,redis-everysec";
-    let places = ["--second", &second_path, "--dax", &dax_path, "--systems", systems];
-    let mut comparison = short(&places);
+    let places = format!("--second {second_path} --dax {dax_path}");
+    let systems = "--systems perdura-pmem,perdura-aof-no,redis-everysec";
+    let mut comparison = short(&format!("{places} {systems}"));
     // Without persistent memory, the pool on the DAX mount must be allowed to use msync.
     let server = testkit::perdura_server();
     let script = SYNCHRONISING.replace("SERVER", &server.display().to_string());
@@ -78,8 +76,8 @@ fn logs_are_measured_on_a_second_device_and_a_dax_mount_and_the_pool_there() {
 #[test]
 fn a_second_device_that_is_another_one_is_no_reason_to_warn() {
     let memory = tempfile::tempdir_in("/dev/shm").expect("a folder");
-    let path = memory.path().display().to_string();
-    let mut comparison = short(&["--second", &path, "--systems", "perdura-aof-no@second"]);
+    let path = memory.path().display();
+    let mut comparison = short(&format!("--second {path} --systems perdura-aof-no@second"));
     let text = comparison.check(0);
     assert!(comparison.results().warnings.is_empty(), "{text}");
     assert!(!text.contains("same device"), "{text}");
@@ -88,16 +86,15 @@ fn a_second_device_that_is_another_one_is_no_reason_to_warn() {
 #[test]
 fn a_directory_without_persistent_memory_is_no_dax_mount() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().display().to_string();
-    let mut comparison = short(&["--dax", &path, "--systems", "perdura-pmem"]);
+    let path = folder.path().display();
+    let mut comparison = short(&format!("--dax {path} --systems perdura-pmem"));
     let text = comparison.check(2);
     assert!(text.contains("needs persistent memory"), "{text}");
 }
 
 #[test]
 fn a_peer_is_measured_like_the_others() {
-    let mut comparison =
-        short(&["--systems", "other-off"]).peer("other", r#"exec redis-server "$@""#);
+    let mut comparison = short("--systems other-off").peer("other", r#"exec redis-server "$@""#);
     let text = comparison.check(0);
     let results = comparison.results();
     all_ran(&results, &text);
@@ -120,8 +117,7 @@ exec SERVER $rest
 
 #[test]
 fn emulated_media_and_read_caches_are_systems_of_their_own() {
-    let options = ["--systems", "perdura-pmem", "--emulate", "optane", "--read-cache", "1mb"];
-    let mut comparison = short(&options);
+    let mut comparison = short("--systems perdura-pmem --media optane --read-cache 1mb");
     let server = testkit::perdura_server();
     let script = PRETENDER.replace("SERVER", &server.display().to_string());
     let emulating = comparison.script("emulating", &script);
@@ -149,7 +145,7 @@ fn emulated_media_and_read_caches_are_systems_of_their_own() {
 
 #[test]
 fn a_server_that_emulates_no_media_is_named_with_what_it_says() {
-    let mut comparison = short(&["--systems", "perdura-pmem", "--media", "optane"]);
+    let mut comparison = short("--systems perdura-pmem --media optane");
     let text = comparison.check(1);
     assert!(text.contains("perdura-pmem-optane is left out, it does not start"), "{text}");
     assert!(text.contains("emulate-media"), "its own words: {text}");

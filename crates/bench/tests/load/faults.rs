@@ -176,12 +176,6 @@ fn a_server_that_stays_silent_does_not_hold_the_run() {
 }
 
 #[test]
-fn a_port_without_a_server_is_named() {
-    let error = run(&small(1), &AtomicBool::new(false)).expect_err("nobody listens").to_string();
-    assert!(error.contains("127.0.0.1:1") && error.contains("refused"), "{error}");
-}
-
-#[test]
 fn a_wrong_password_is_said_before_the_run() {
     let server = Launch::perdura_volatile().args(["--requirepass", "secret"]).start();
     let options = Options { authenticate: Some("wrong".into()), ..small(server.port()) };

@@ -52,7 +52,7 @@ impl Pool {
             let key = keyspace.key(name.as_bytes());
             let mut txn = keyspace.begin_one(key.shard(), 0);
             let value = format!("the value of key {i}.");
-            txn.set(db, &key, value.as_bytes(), Expire::Clear).expect("free memory");
+            txn.strings().set(db, &key, value.as_bytes(), Expire::Clear).expect("free memory");
             txn.commit().expect("a commit");
         }
         if closed {

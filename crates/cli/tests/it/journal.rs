@@ -39,7 +39,7 @@ fn put(keyspace: &Keyspace, i: usize) {
     let key = keyspace.key(name.as_bytes());
     let mut txn = keyspace.begin_one(key.shard(), 0);
     let value = format!("the value of key {i}.");
-    txn.set(Db::default(), &key, value.as_bytes(), Expire::Clear).expect("free memory");
+    txn.strings().set(Db::default(), &key, value.as_bytes(), Expire::Clear).expect("free memory");
     txn.commit().expect("a commit");
 }
 

@@ -45,7 +45,7 @@ impl Pool {
             let expire = if i % 5 == 0 { Expire::At(LATER) } else { Expire::Clear };
             let mut txn = keyspace.begin_one(key.shard(), 0);
             let value = format!("the value of key {i}.");
-            txn.set(Db::default(), &key, value.as_bytes(), expire).expect("free memory");
+            txn.strings().set(Db::default(), &key, value.as_bytes(), expire).expect("free memory");
             txn.commit().expect("a commit");
         }
         if closed {
@@ -105,7 +105,7 @@ impl Pool {
             let Some(entry) = txn.find(Db::default(), &key) else { continue };
             let value = txn.string(&entry).and_then(|value| value.to_vec()).expect("a string");
             assert_eq!(value, format!("the value of key {i}.").as_bytes());
-            assert_eq!(txn.expiry(&entry), (i % 5 == 0).then_some(LATER));
+            assert_eq!(txn.properties(&entry).expiry(), (i % 5 == 0).then_some(LATER));
             kept += 1;
         }
         assert_eq!(keyspace.count(Db::default()).0, kept as u64);

@@ -115,7 +115,7 @@ fn memory_usage(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     let key = call.key(0);
     match txn.peek(call.db(), &key) {
-        Some(entry) => call.out.integer(txn.memory(&entry) as i64),
+        Some(entry) => call.out.integer(txn.properties(&entry).memory() as i64),
         None => call.out.null(),
     }
     Ok(())
@@ -127,7 +127,7 @@ fn memory_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (data, other) = (engine.keyspace().heap().used(), engine.keyspace().other_memory());
     let used = data + other;
     let peak = facts.peak_memory.max(used);
-    let keys: u64 = Db::all().map(|db| txn.count(db)).sum();
+    let keys: u64 = Db::all().map(|db| txn.database(db).count()).sum();
     let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
     let pool = facts.persistence.pool_space;
     let count = |n: u64| Figure::Count(n as i64);

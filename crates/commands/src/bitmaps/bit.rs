@@ -55,7 +55,7 @@ fn setbit(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         Some(1) => true,
         _ => return Err("ERR bit is not an integer or out of range".into()),
     };
-    let (was, wrote) = txn.set_bit(call.db(), &call.key(0), offset, on)?;
+    let (was, wrote) = txn.bitmaps().set(call.db(), &call.key(0), offset, on)?;
     if wrote {
         call.wrote();
         call.notify(EventClass::String, "setbit", &call.key(0));

@@ -114,7 +114,7 @@ fn bitfield_ro(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 }
 
 fn answer(call: &mut Call<'_>, txn: &mut Txn<'_>, fields: &[BitField]) -> Done {
-    let (answers, wrote) = txn.change_bit_fields(call.db(), &call.key(0), fields)?;
+    let (answers, wrote) = txn.bitmaps().change_fields(call.db(), &call.key(0), fields)?;
     if wrote {
         call.wrote();
         call.notify(EventClass::String, "setbit", &call.key(0));

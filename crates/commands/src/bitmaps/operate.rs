@@ -42,7 +42,7 @@ fn bitop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         let text = format!("ERR BITOP {name} must be called with at least two source keys.");
         return Err(Failure::text(text));
     }
-    let (len, wrote) = txn.combine_bits(call.db(), target, operation, sources)?;
+    let (len, wrote) = txn.bitmaps().combine(call.db(), target, operation, sources)?;
     if wrote {
         log(call, txn, operation)?;
         call.notify_stored(EventClass::String, "set", target, len == 0);
@@ -76,7 +76,7 @@ fn log(call: &mut Call<'_>, txn: &mut Txn<'_>, operation: BitOperation) -> Done 
     let target = call.key(0);
     match txn.peek(call.db(), &target) {
         Some(entry) => {
-            let value = txn.read_string(&entry)?.to_vec()?;
+            let value = txn.strings().read(&entry)?.to_vec()?;
             call.wrote_as(&[b"SET", target.bytes(), &value]);
         }
         None => call.wrote_as(&[b"DEL", target.bytes()]),

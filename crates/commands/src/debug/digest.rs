@@ -117,13 +117,13 @@ fn score(text: &[u8]) -> Vec<u8> {
 /// Returns the signature of all databases.
 pub(super) fn of_all(txn: &Txn<'_>) -> String {
     let mut all = Digest::default();
-    for db in Db::all().filter(|db| txn.count(*db) > 0) {
+    for db in Db::all().filter(|db| txn.database(*db).count() > 0) {
         all.mix(&(db.number() as u32).to_be_bytes());
-        txn.for_each(db, &mut |name, entry| {
+        txn.database(db).for_each(&mut |name, entry| {
             let mut one = Digest::default();
             one.mix(name);
             if let Ok(value) = txn.content(entry) {
-                one.add_value(&value, txn.expiry(entry).is_some());
+                one.add_value(&value, txn.properties(entry).expiry().is_some());
             }
             all.add(&one.0);
         });
@@ -137,7 +137,7 @@ pub(super) fn of_value(txn: &Txn<'_>, db: Db, key: &Key<'_>) -> String {
     if let Some(entry) = txn.peek(db, key)
         && let Ok(value) = txn.content(&entry)
     {
-        digest.add_value(&value, txn.expiry(&entry).is_some());
+        digest.add_value(&value, txn.properties(&entry).expiry().is_some());
     }
     digest.hex()
 }
@@ -147,10 +147,11 @@ pub(super) fn full(txn: &Txn<'_>) -> String {
     let mut all = Digest::default();
     for db in Db::all() {
         let number = [db.number() as u8];
-        txn.for_each(db, &mut |name, entry| {
+        txn.database(db).for_each(&mut |name, entry| {
             let value = txn.content(entry).map_or_else(|_| Vec::new(), parts);
             let value: Vec<&[u8]> = value.iter().map(Vec::as_slice).collect();
-            let expires: &[u8] = if txn.expiry(entry).is_some() { b"expires" } else { b"" };
+            let expires: &[u8] =
+                if txn.properties(entry).expiry().is_some() { b"expires" } else { b"" };
             all.xor(hash(&[&[&number, name], &value[..], &[expires]].concat()));
         });
     }

@@ -151,12 +151,13 @@ fn object(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let entry = txn.peek(call.db(), &key);
     txn.set_now(now);
     let entry = entry.ok_or(NO_SUCH_KEY)?;
-    let encoding = encoding_name(txn.encoding(&entry));
-    let length = match txn.type_of(&entry) {
+    let properties = txn.properties(&entry);
+    let encoding = encoding_name(properties.encoding());
+    let length = match properties.value_type() {
         Type::String => txn.string(&entry)?.len(),
-        _ => txn.memory(&entry) as usize,
+        _ => properties.memory() as usize,
     };
-    let idle = txn.idle_ms(&entry) / 1000;
+    let idle = properties.idle_ms() / 1000;
     let clock = (call.now_ms() / 1000).saturating_sub(idle) & 0xff_ffff;
     call.out.simple(format!(
         "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{} lru:{clock} lru_seconds_idle:{idle}",
@@ -188,8 +189,8 @@ fn table_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     };
     let text = format!(
         "[Dictionary HT]\n{}[Expires HT]\n{}",
-        part(txn.count(db)),
-        part(txn.count_expiring(db))
+        part(txn.database(db).count()),
+        part(txn.database(db).count_expiring())
     );
     call.out.verbatim(*b"txt", text);
     Ok(())
@@ -207,7 +208,7 @@ fn packed_threshold(call: &mut Call<'_>) -> Done {
 /// here, and the reply is the same.
 fn packed(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let entry = txn.peek(call.db(), &txn.key(call.args[2])).ok_or(NO_SUCH_KEY)?;
-    if txn.encoding(&entry) != Encoding::Listpack {
+    if txn.properties(&entry).encoding() != Encoding::Listpack {
         return Err("ERR Not a listpack encoded object.".into());
     }
     call.out.simple("Listpack structure printed on stdout");
@@ -216,7 +217,7 @@ fn packed(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 
 fn list(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let entry = txn.peek(call.db(), &txn.key(call.args[2])).ok_or(NO_SUCH_KEY)?;
-    if txn.type_of(&entry) != Type::List {
+    if txn.properties(&entry).value_type() != Type::List {
         return Err("ERR Not a quicklist encoded object.".into());
     }
     call.out.simple("Quicklist structure printed on stdout");

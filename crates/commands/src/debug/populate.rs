@@ -21,7 +21,7 @@ pub(super) fn populate(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             if let Some(size) = size {
                 value.resize(size as usize, 0);
             }
-            txn.set(db, &key, &value, Expire::Clear)?;
+            txn.strings().set(db, &key, &value, Expire::Clear)?;
         }
         if n % KEYS_AT_ONCE == KEYS_AT_ONCE - 1 {
             call.commit_part(txn)?;

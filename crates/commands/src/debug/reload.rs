@@ -35,7 +35,8 @@ pub(super) fn with_options(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         return Err("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.".into());
     }
     let has = |name| (2..call.args.len()).any(|at| call.is(at, name));
-    let has_data = Db::all().any(|db| txn.count(db) > 0) || call.engine.keyspace().libraries() > 0;
+    let has_data =
+        Db::all().any(|db| txn.database(db).count() > 0) || call.engine.keyspace().libraries() > 0;
     // The data to load is there already, and may be neither dropped nor overwritten.
     if has_data && has("noflush") && !has("merge") {
         return Err("ERR Error trying to load the RDB dump, check server logs.".into());
@@ -91,9 +92,9 @@ fn reload_from(call: &mut Call<'_>, txn: &mut Txn<'_>, from: Origin) -> Done {
     // Keys that have expired since were there when the log's commands found them.
     txn.set_now(0);
     for db in Db::all() {
-        txn.flush(db)?;
+        txn.databases().flush(db)?;
     }
-    txn.flush_libraries()?;
+    txn.libraries().flush()?;
     let flushed = Libraries::change(call.engine.libraries(), Known::clear);
     call.effects.deliver(Delivery::Libraries(flushed));
     call.engine.tracking_clients().notify_of_flush(call.session, 0);

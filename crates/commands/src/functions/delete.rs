@@ -37,7 +37,7 @@ pub(super) const FLUSH: CommandSpec = CommandSpec {
 
 fn delete(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let name = call.args[2];
-    if !txn.delete_library(name)? {
+    if !txn.libraries().delete(name)? {
         return Err("ERR Library not found".into());
     }
     changed(call, |known| known.remove(&String::from_utf8_lossy(name)));
@@ -53,7 +53,7 @@ fn flush(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         3 => return Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option".into()),
         _ => return Err(wrong_arguments(call)),
     }
-    txn.flush_libraries()?;
+    txn.libraries().flush()?;
     changed(call, Known::clear);
     call.out.ok();
     Ok(())

@@ -194,10 +194,10 @@ fn store(
         let checked = call.engine.libraries().with(|known| check(known, &restored, policy));
         checked.unwrap_or(Ok(()))?;
     } else {
-        txn.flush_libraries()?;
+        txn.libraries().flush()?;
     }
     for Restored { code, loaded } in &restored {
-        txn.put_library(loaded.info.name.as_bytes(), code)?;
+        txn.libraries().put(loaded.info.name.as_bytes(), code)?;
     }
     changed(call, |known| {
         if policy == Policy::Flush {

@@ -97,7 +97,7 @@ fn store(
     if let Some(function) = conflict.flatten() {
         return Err(Failure::text(format!("ERR Function {function} already exists")));
     }
-    txn.put_library(info.name.as_bytes(), code)?;
+    txn.libraries().put(info.name.as_bytes(), code)?;
     let new = info.clone();
     changed(call, |known| known.insert(new));
     call.out.bulk(&info.name);

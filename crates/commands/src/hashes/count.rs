@@ -97,9 +97,9 @@ fn read<T>(
 fn store(call: &Call<'_>, txn: &mut Txn<'_>, text: &[u8]) -> Result<bool, Failure> {
     let limits = call.engine.config().hash_limits();
     let pair = [(call.args[2], text)];
-    txn.put_fields(call.db(), &call.key(0), pair, FieldTime::Keep, limits)?;
+    txn.hashes().put_with_time(call.db(), &call.key(0), pair, FieldTime::Keep, limits)?;
     let Some(entry) = txn.peek(call.db(), &call.key(0)) else { return Ok(false) };
-    if !txn.has_field_ttls(&entry) {
+    if !txn.properties(&entry).has_field_ttls() {
         return Ok(false);
     }
     Ok(txn.members(&entry, Type::Hash)?.time(call.args[2])?.flatten().is_some())

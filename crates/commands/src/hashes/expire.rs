@@ -113,7 +113,7 @@ fn expire(call: &mut Call<'_>, txn: &mut Txn<'_>, unit: Unit) -> Done {
     let fields = fields(call, begin, "ERR Parameter `numFields` should be greater than 0")?;
     let is_past = at <= txn.now();
     let (mut replies, mut changed) = (Vec::with_capacity(fields.len()), Vec::new());
-    txn.change_fields(db, &key, fields.iter().copied(), |field, old| {
+    txn.hashes().change(db, &key, fields.iter().copied(), |field, old| {
         let (reply, change) = match old {
             None => (NO_FIELD, FieldChange::Leave),
             Some(old) if !condition.holds(old, at) => (CONDITION_FAILED, FieldChange::Leave),

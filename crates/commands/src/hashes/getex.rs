@@ -129,7 +129,7 @@ fn apply(call: &mut Call<'_>, txn: &mut Txn<'_>, fields: &[&[u8]], change: Chang
     }
     let (db, key) = (call.db(), call.key(0));
     let mut changed = Vec::new();
-    txn.change_fields(db, &key, fields.iter().copied(), |field, old| {
+    txn.hashes().change(db, &key, fields.iter().copied(), |field, old| {
         let change = match (change, old) {
             (_, None) | (Change::None, _) | (Change::Persist, Some(None)) => FieldChange::Leave,
             (Change::Persist, _) => FieldChange::Time(None),

@@ -68,7 +68,7 @@ fn hsetex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         FieldTime::At(at) if at <= txn.now() => {
             let fields = given.pairs.iter().copied().step_by(2);
             let mut gone = Vec::new();
-            txn.change_fields(db, &key, fields, |field, old| {
+            txn.hashes().change(db, &key, fields, |field, old| {
                 if old.is_some() {
                     gone.push(field);
                 }
@@ -84,7 +84,7 @@ fn hsetex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         time => {
             let pairs = given.pairs.chunks_exact(2).map(|pair| (pair[0], pair[1]));
             let limits = call.engine.config().hash_limits();
-            txn.put_fields(db, &key, pairs, time, limits)?;
+            txn.hashes().put_with_time(db, &key, pairs, time, limits)?;
             log_setting(call, time, given.pairs);
             call.notify(EventClass::Hash, "hset", &key);
             if matches!(time, FieldTime::At(_)) {

@@ -97,7 +97,7 @@ fn hpersist(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     let fields = fields(call, 2, POSITIVE)?;
     let (mut replies, mut changed) = (Vec::with_capacity(fields.len()), Vec::new());
-    txn.change_fields(db, &key, fields.iter().copied(), |field, old| {
+    txn.hashes().change(db, &key, fields.iter().copied(), |field, old| {
         replies.push(match old {
             None => NO_FIELD,
             Some(None) => NO_TIME,

@@ -61,7 +61,7 @@ fn set_all(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Result<usize, Failure> {
     }
     let pairs = call.args[2..].chunks_exact(2).map(|pair| (pair[0], pair[1]));
     let limits = call.engine.config().hash_limits();
-    let new = txn.put_members(call.db(), &call.key(0), Type::Hash, pairs, limits)?;
+    let new = txn.hashes().put(call.db(), &call.key(0), pairs, limits)?;
     call.wrote();
     call.notify(EventClass::Hash, "hset", &call.key(0));
     Ok(new)
@@ -91,7 +91,7 @@ fn hsetnx(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     if !found {
         let pair = [(call.args[2], call.args[3])];
         let limits = call.engine.config().hash_limits();
-        txn.put_members(db, &key, Type::Hash, pair, limits)?;
+        txn.hashes().put(db, &key, pair, limits)?;
         call.wrote();
         call.notify(EventClass::Hash, "hset", &key);
     }
@@ -117,7 +117,7 @@ pub(crate) const HDEL: CommandSpec = CommandSpec {
 
 fn hdel(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let fields = call.args[2..].iter().copied();
-    let (removed, _) = txn.remove_members(call.db(), &call.key(0), Type::Hash, fields)?;
+    let (removed, _) = txn.hashes().remove(call.db(), &call.key(0), fields)?;
     if removed > 0 {
         call.wrote();
         call.notify_taken(EventClass::Hash, txn, "hdel", &call.key(0));

@@ -24,7 +24,7 @@ pub(crate) const PFDEBUG: CommandSpec = CommandSpec {
 
 fn pfdebug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let key = call.key(0);
-    let Some(mut sketch) = txn.hyperloglog_mut(call.db(), &key)? else {
+    let Some(mut sketch) = txn.hyperloglogs().find_mut(call.db(), &key)? else {
         return Err("ERR The specified key does not exist".into());
     };
     if call.is(1, "GETREG") {
@@ -61,7 +61,7 @@ fn pfdebug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 fn store_dense(call: &mut Call<'_>, txn: &mut Txn<'_>, sketch: &mut HyperLogLog) -> Done {
     sketch.make_dense()?;
     let from = txn.pending_changes();
-    txn.set_hyperloglog(call.db(), &call.key(0), sketch)?;
+    txn.hyperloglogs().set(call.db(), &call.key(0), sketch)?;
     txn.mark_metadata_only(from);
     call.wrote();
     Ok(())

@@ -31,7 +31,7 @@ pub(crate) const PFADD: CommandSpec = CommandSpec {
 fn pfadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let limit = call.engine.config().hll_sparse_max_bytes();
     let elements = call.args[2..].iter().copied();
-    let changed = txn.add_to_hyperloglog(call.db(), &call.key(0), elements, limit)?;
+    let changed = txn.hyperloglogs().add(call.db(), &call.key(0), elements, limit)?;
     if changed {
         call.wrote();
         call.notify(EventClass::String, "pfadd", &call.key(0));
@@ -56,7 +56,7 @@ run: Run::Keys(pfcount),
 };
 
 fn pfcount(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let (count, wrote) = txn.count_hyperloglogs(call.db(), call.keys)?;
+    let (count, wrote) = txn.hyperloglogs().count(call.db(), call.keys)?;
     if wrote {
         call.wrote();
     }
@@ -85,7 +85,7 @@ pub(crate) const PFMERGE: CommandSpec = CommandSpec {
 fn pfmerge(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let [target, sources @ ..] = call.keys else { return Err(SYNTAX.into()) };
     let limit = call.engine.config().hll_sparse_max_bytes();
-    txn.merge_hyperloglogs(call.db(), target, sources, limit)?;
+    txn.hyperloglogs().merge(call.db(), target, sources, limit)?;
     call.wrote();
     call.notify(EventClass::String, "pfadd", target);
     call.out.ok();

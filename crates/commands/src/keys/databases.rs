@@ -24,7 +24,7 @@ pub(crate) const DBSIZE: CommandSpec = CommandSpec {
 };
 
 fn dbsize(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    call.out.integer(txn.count(call.db()) as i64);
+    call.out.integer(txn.database(call.db()).count() as i64);
     Ok(())
 }
 
@@ -80,7 +80,7 @@ fn flush(call: &mut Call<'_>, txn: &mut Txn<'_>, databases: &[Db]) -> Done {
     }
     let mut flushed = 0;
     for db in databases {
-        flushed += txn.flush(*db)?;
+        flushed += txn.databases().flush(*db)?;
     }
     if flushed > 0 {
         call.wrote();
@@ -113,7 +113,7 @@ fn swapdb(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         return Err(DB_OUT_OF_RANGE.into());
     };
     if first != second {
-        txn.swap(first, second)?;
+        txn.databases().swap(first, second)?;
         call.wrote();
     }
     call.out.ok();

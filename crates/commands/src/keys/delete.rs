@@ -44,7 +44,7 @@ pub(crate) const UNLINK: CommandSpec = CommandSpec {
 fn del(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let mut deleted = 0;
     for key in call.keys {
-        if txn.delete(call.session.db, key)? {
+        if txn.keys().delete(call.session.db, key)? {
             deleted += 1;
             call.notify(EventClass::Generic, "del", key);
         }

@@ -178,19 +178,19 @@ fn expire_generic(call: &mut Call<'_>, txn: &mut Txn<'_>, unit: Unit) -> Done {
     let at = expire_at(call, unit)?;
     let (db, key) = (call.db(), call.key(0));
     let found = txn.find_mut(db, &key)?;
-    if !found.is_some_and(|entry| conditions.hold(txn.expiry(&entry), at)) {
+    if !found.is_some_and(|entry| conditions.hold(txn.properties(&entry).expiry(), at)) {
         call.out.integer(0);
         return Ok(());
     }
     match u64::try_from(at).ok().filter(|at| *at > txn.now()) {
         Some(at) => {
-            txn.set_expiry(db, &key, Some(at))?;
+            txn.keys().set_expiry(db, &key, Some(at))?;
             let mut digits = itoa::Buffer::new();
             call.wrote_as(&[b"PEXPIREAT", key.bytes(), digits.format(at).as_bytes()]);
             call.notify(EventClass::Generic, "expire", &key);
         }
         None => {
-            txn.delete(db, &key)?;
+            txn.keys().delete(db, &key)?;
             call.wrote_as(&[b"DEL", key.bytes()]);
             call.notify(EventClass::Generic, "del", &key);
         }

@@ -68,7 +68,7 @@ fn at_once(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let pattern = Pattern::new(pattern);
     let start = call.out.deferred();
     let mut found = 0;
-    txn.for_each(db, &mut |key, _| {
+    txn.database(db).for_each(&mut |key, _| {
         if pattern.matches(key) {
             call.out.bulk(key);
             found += 1;
@@ -98,7 +98,7 @@ fn step(engine: &Engine, session: &mut Session, walk: &mut Walk) -> Result<bool,
             let held = keyspace.time_lock_hold();
             let shard = keyspace.scan_shard(walk.cursor);
             let done = engine.transact_once(&mut call, Scope::Shard(shard), |call, txn| {
-                next = txn.scan(*db, walk.cursor, left, &mut |key, _| {
+                next = txn.database(*db).scan(walk.cursor, left, &mut |key, _| {
                     visited += 1;
                     if pattern.matches(key) {
                         call.out.bulk(key);

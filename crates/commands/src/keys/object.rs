@@ -24,7 +24,9 @@ pub(crate) const TYPE: CommandSpec = CommandSpec {
 };
 
 fn type_key(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let name = txn.look(call.db(), &call.key(0)).map(|entry| type_name(txn.type_of(&entry)));
+    let name = txn
+        .look(call.db(), &call.key(0))
+        .map(|entry| type_name(txn.properties(&entry).value_type()));
     call.out.simple(name.unwrap_or("none"));
     Ok(())
 }
@@ -155,7 +157,7 @@ fn about(
 
 fn object_encoding(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     about(call, txn, |call, entry| {
-        call.out.bulk(encoding_name(txn.encoding(entry)));
+        call.out.bulk(encoding_name(txn.properties(entry).encoding()));
         Ok(())
     })
 }
@@ -182,7 +184,7 @@ fn object_idletime(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
                         will take some time to adjust."
                 .into());
         }
-        call.out.integer((txn.idle_ms(entry) / 1000) as i64);
+        call.out.integer((txn.properties(entry).idle_ms() / 1000) as i64);
         Ok(())
     })
 }
@@ -195,7 +197,7 @@ fn object_freq(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
                         LRU and LFU data will take some time to adjust."
                 .into());
         }
-        call.out.integer(i64::from(txn.frequency(entry)));
+        call.out.integer(i64::from(txn.properties(entry).frequency()));
         Ok(())
     })
 }

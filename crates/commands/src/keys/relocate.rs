@@ -69,7 +69,7 @@ fn rename_generic(call: &mut Call<'_>, txn: &mut Txn<'_>, only_new: bool) -> Res
     if from.bytes() == to.bytes() || (only_new && txn.find_mut(db, &to)?.is_some()) {
         return Ok(false);
     }
-    txn.rename((db, &from), (db, &to))?;
+    txn.keys().rename((db, &from), (db, &to))?;
     call.wrote();
     call.notify(EventClass::Generic, "rename_from", &from);
     call.notify(EventClass::Generic, "rename_to", &to);
@@ -99,7 +99,7 @@ fn move_key(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     refuse_lost(txn, to, &key)?;
     let moved = txn.find_mut(from, &key)?.is_some()
         && txn.find_mut(to, &key)?.is_none()
-        && txn.rename((from, &key), (to, &key))?;
+        && txn.keys().rename((from, &key), (to, &key))?;
     if moved {
         call.wrote();
         call.effects.notify(EventClass::Generic, from, "move_from", key.bytes());
@@ -151,7 +151,7 @@ fn copy(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     refuse_lost(txn, target, &to)?;
     let copied = txn.find(db, &from).is_some()
         && (replace || txn.find_mut(target, &to)?.is_none())
-        && txn.copy((db, &from), (target, &to))?;
+        && txn.keys().copy((db, &from), (target, &to))?;
     if copied {
         call.wrote();
         call.effects.notify(EventClass::Generic, target, "copy_to", to.bytes());

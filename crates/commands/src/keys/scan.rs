@@ -79,9 +79,9 @@ impl<'a> Walk<'a> {
     /// Continues in the shard of the cursor. Returns true if it may continue in the next one.
     fn step(&mut self, db: Db, txn: &Txn<'_>) -> bool {
         let mut visited = 0;
-        self.cursor = txn.scan(db, self.cursor, self.left, &mut |key, entry: &Entry| {
+        self.cursor = txn.database(db).scan(self.cursor, self.left, &mut |key, entry: &Entry| {
             visited += 1;
-            if self.options.wants(key, txn.type_of(entry)) {
+            if self.options.wants(key, txn.properties(entry).value_type()) {
                 self.found.push(key.to_vec());
             }
         });
@@ -191,7 +191,7 @@ pub(crate) const RANDOMKEY: CommandSpec = CommandSpec {
 
 fn randomkey(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let session = &mut *call.session;
-    let key = txn.random_key(session.db, &mut || session.random.u64(..));
+    let key = txn.database(session.db).random_key(&mut || session.random.u64(..));
     call.out.bulk_or_null(key.as_deref());
     Ok(())
 }

@@ -97,7 +97,7 @@ fn reply_expiry(call: &mut Call<'_>, txn: &mut Txn<'_>, say: impl Fn(u64) -> u64
     const NO_EXPIRY: i64 = -1;
     let reply = match txn.look(call.db(), &call.key(0)) {
         None => NO_KEY,
-        Some(entry) => txn.expiry(&entry).map_or(NO_EXPIRY, |at| say(at) as i64),
+        Some(entry) => txn.properties(&entry).expiry().map_or(NO_EXPIRY, |at| say(at) as i64),
     };
     call.out.integer(reply);
     Ok(())
@@ -120,9 +120,10 @@ pub(crate) const PERSIST: CommandSpec = CommandSpec {
 
 fn persist(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (db, key) = (call.db(), call.key(0));
-    let expires = txn.find_mut(db, &key)?.is_some_and(|entry| txn.expiry(&entry).is_some());
+    let expires =
+        txn.find_mut(db, &key)?.is_some_and(|entry| txn.properties(&entry).expiry().is_some());
     if expires {
-        txn.set_expiry(db, &key, None)?;
+        txn.keys().set_expiry(db, &key, None)?;
         call.wrote();
         call.notify(EventClass::Generic, "persist", &key);
     }

@@ -29,7 +29,7 @@ fn lset(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let len = txn.list(&entry)?.len()?;
     let index = super::index(call.int(2)?, len).ok_or("ERR index out of range")?;
     let limits = call.engine.config().list_limits();
-    txn.set_element(db, &key, index, call.args[3], limits)?;
+    txn.lists().set(db, &key, index, call.args[3], limits)?;
     call.wrote();
     call.notify(EventClass::List, "lset", &key);
     call.out.ok();
@@ -81,7 +81,7 @@ fn linsert(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         return Ok(());
     };
     let limits = call.engine.config().list_limits();
-    let len = txn.insert_element(db, &key, pivot + offset, call.args[4], limits)?;
+    let len = txn.lists().insert(db, &key, pivot + offset, call.args[4], limits)?;
     call.wrote();
     call.notify(EventClass::List, "linsert", &key);
     call.out.integer(len as i64);
@@ -114,7 +114,7 @@ fn lrem(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         let most = if count == 0 { u64::MAX } else { count.unsigned_abs() };
         let limits = call.engine.config().list_limits();
         let before = txn.pending_changes();
-        removed = txn.remove_elements(db, &key, (from, most), call.args[3], limits)?;
+        removed = txn.lists().remove(db, &key, (from, most), call.args[3], limits)?;
         if removed == 0 {
             txn.mark_metadata_only(before);
         }
@@ -150,7 +150,7 @@ fn ltrim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         let len = txn.list(&entry)?.len()?;
         let kept = span(start, stop, len);
         if kept.end - kept.start < len {
-            txn.trim(db, &key, kept.start, len - kept.end)?;
+            txn.lists().trim(db, &key, kept.start, len - kept.end)?;
             call.wrote();
         } else {
             // As in Redis, watches of the key break, and nothing is logged.

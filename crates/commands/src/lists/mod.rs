@@ -12,7 +12,7 @@ use std::ops::Range;
 use engine::call::Call;
 use engine::failure::{Failure, SYNTAX};
 use engine::spec::CommandSpec;
-use keyspace::{Elements, Side, Txn};
+use keyspace::{ListRef, Side, Txn};
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[
@@ -41,7 +41,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
 ];
 
 /// Returns the list at the command's key, for a command that reads.
-fn list<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<Elements<'t>>, Failure> {
+fn list<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<ListRef<'t>>, Failure> {
     match txn.find(call.db(), &call.key(0)) {
         Some(entry) => Ok(Some(txn.list(&entry)?)),
         None => Ok(None),

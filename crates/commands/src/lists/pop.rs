@@ -81,7 +81,7 @@ fn pop(call: &mut Call<'_>, txn: &mut Txn<'_>, side: Side) -> Done {
         call.out.array(some as usize);
     }
     if some > 0 {
-        txn.pop(db, &key, side, some, |element| call.out.bulk(element))?;
+        txn.lists().pop(db, &key, side, some, |element| call.out.bulk(element))?;
         call.wrote();
         call.notify_taken(EventClass::List, txn, event(side), &key);
     }
@@ -122,7 +122,7 @@ fn lmpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         call.out.array(2);
         call.out.bulk(key.bytes());
         call.out.array(some as usize);
-        txn.pop(call.db(), &key, side, some, |element| call.out.bulk(element))?;
+        txn.lists().pop(call.db(), &key, side, some, |element| call.out.bulk(element))?;
         let name: &[u8] = if side == Side::Head { b"LPOP" } else { b"RPOP" };
         let some = itoa::Buffer::new().format(some).to_owned();
         call.wrote_as(&[name, key.bytes(), some.as_bytes()]);
@@ -158,7 +158,7 @@ impl BlockedOperation for Pop {
         if self.count.is_some() {
             serving.out.array(some as usize);
         }
-        txn.pop(serving.db, key, self.side, some, |element| serving.out.bulk(element))?;
+        txn.lists().pop(serving.db, key, self.side, some, |element| serving.out.bulk(element))?;
         let name: &[u8] = if self.side == Side::Head { b"LPOP" } else { b"RPOP" };
         match self.count {
             Some(_) => {

@@ -3,7 +3,7 @@
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, SYNTAX};
 use engine::spec::*;
-use keyspace::{Elements, Side, Txn};
+use keyspace::{ListRef, Side, Txn};
 use resp::number::parse_i64;
 
 use super::list;
@@ -96,7 +96,7 @@ fn parse(call: &Call<'_>) -> Result<Wanted, Failure> {
 }
 
 /// Returns the positions of the matches, counted from the head.
-fn search(list: &Elements<'_>, element: &[u8], wanted: &Wanted) -> Result<Vec<u64>, Failure> {
+fn search(list: &ListRef<'_>, element: &[u8], wanted: &Wanted) -> Result<Vec<u64>, Failure> {
     let len = list.len()?;
     let (mut found, mut seen, mut matches) = (Vec::new(), 0, 0);
     let enough = match wanted.count {

@@ -97,7 +97,7 @@ fn push_if_there(call: &mut Call<'_>, txn: &mut Txn<'_>, side: Side) -> Done {
 fn push(call: &mut Call<'_>, txn: &mut Txn<'_>, side: Side) -> Done {
     let limits = call.engine.config().list_limits();
     let elements = call.args[2..].iter().copied();
-    let len = txn.push(call.db(), &call.key(0), side, elements, limits)?;
+    let len = txn.lists().push(call.db(), &call.key(0), side, elements, limits)?;
     call.wrote();
     let name = if side == Side::Head { "lpush" } else { "rpush" };
     call.notify(EventClass::List, name, &call.key(0));

@@ -101,8 +101,8 @@ fn shift(
         }
         txn.record_written(db, source);
     } else {
-        txn.pop(db, source, from, 1, |element| moved.extend_from_slice(element))?;
-        txn.push(db, target, to, [moved.as_slice()], limits)?;
+        txn.lists().pop(db, source, from, 1, |element| moved.extend_from_slice(element))?;
+        txn.lists().push(db, target, to, [moved.as_slice()], limits)?;
     }
     let (taken, pushed) = (events(from).0, events(to).1);
     serving.notify(EventClass::List, pushed, target);

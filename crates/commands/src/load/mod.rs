@@ -416,7 +416,7 @@ impl About {
     ) -> Result<(), LoadDumpError> {
         if let Some(at) = self.expires {
             // Earlier times are before 1970, and have passed.
-            let set = txn.set_expiry(db, key, Some(at.max(1)));
+            let set = txn.keys().set_expiry(db, key, Some(at.max(1)));
             set.map_err(|error| refused(key.bytes(), &error.into()))?;
         }
         if self.idle.is_none() && self.frequency.is_none() {
@@ -425,10 +425,10 @@ impl About {
         let now = txn.now();
         txn.set_now(time_of_day);
         if let Some(idle) = self.idle {
-            txn.set_idle(db, key, idle.saturating_mul(1000));
+            txn.keys().set_idle(db, key, idle.saturating_mul(1000));
         }
         if let Some(frequency) = self.frequency {
-            txn.set_frequency(db, key, frequency);
+            txn.keys().set_frequency(db, key, frequency);
         }
         txn.set_now(now);
         Ok(())

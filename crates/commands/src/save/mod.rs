@@ -142,7 +142,7 @@ pub(crate) fn save_locked<W: Write>(
     done?;
     let (mut keys, mut done) = (KeyWriter::new(&dump), Ok(()));
     for db in Db::all() {
-        txn.for_each(db, &mut |key, entry| {
+        txn.database(db).for_each(&mut |key, entry| {
             if done.is_ok() {
                 done = add_entry(&mut keys, txn, db, key, entry);
             }
@@ -163,8 +163,8 @@ fn usage(engine: &Engine, db: Db, key: &[u8]) -> Option<Usage> {
 
 fn usage_of(policy: Policy, txn: &Txn<'_>, entry: &keyspace::Entry) -> Usage {
     match policy.is_lfu() {
-        true => Usage::Frequency(txn.frequency(entry)),
-        false => Usage::Idle(txn.idle_ms(entry) / 1000),
+        true => Usage::Frequency(txn.properties(entry).frequency()),
+        false => Usage::Idle(txn.properties(entry).idle_ms() / 1000),
     }
 }
 
@@ -176,7 +176,7 @@ fn add_entry<W: Write>(
     entry: &keyspace::Entry,
 ) -> Result<(), SaveError> {
     let value = txn.content(entry).map_err(|error| io::Error::other(error.to_string()))?;
-    let item = Item { db, key: key.to_vec(), value, expiry: txn.expiry(entry) };
+    let item = Item { db, key: key.to_vec(), value, expiry: txn.properties(entry).expiry() };
     let policy = keys.policy();
     keys.add(item, |_, _| Some(usage_of(policy, txn, entry)))
 }

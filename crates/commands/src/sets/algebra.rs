@@ -351,8 +351,8 @@ fn reply(call: &mut Call<'_>, members: &Gathered) -> Done {
 fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, members: &Gathered) -> Done {
     let key = call.key(0);
     let was_there = match members.is_empty() {
-        true => txn.delete(call.db(), &key)?,
-        false => txn.delete_to_overwrite(call.db(), &key)?,
+        true => txn.keys().delete(call.db(), &key)?,
+        false => txn.keys().delete_to_overwrite(call.db(), &key)?,
     };
     let stored = if members.is_empty() { 0 } else { add(call, txn, &key, members.iter())? };
     if was_there || stored > 0 {

@@ -49,7 +49,6 @@ fn add<'a>(
     key: &Key<'_>,
     members: impl IntoIterator<Item = &'a [u8], IntoIter: Clone>,
 ) -> Result<usize, Failure> {
-    let members = members.into_iter().map(|member| (member, &b""[..]));
     let limits = call.engine.config().set_limits();
-    Ok(txn.put_members(call.db(), key, Type::Set, members, limits)?)
+    Ok(txn.sets().add(call.db(), key, members, limits)?)
 }

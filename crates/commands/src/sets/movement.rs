@@ -32,7 +32,7 @@ fn smove(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         Some(entry) => {
             let contains = txn.members(&entry, Type::Set)?.contains(member)?;
             if let Some(target) = txn.find_mut(db, &to)?
-                && txn.type_of(&target) != Type::Set
+                && txn.properties(&target).value_type() != Type::Set
             {
                 return Err(WRONG_TYPE.into());
             }
@@ -41,7 +41,7 @@ fn smove(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         None => false,
     };
     if found && from.bytes() != to.bytes() {
-        txn.remove_members(db, &from, Type::Set, [member])?;
+        txn.sets().remove(db, &from, [member])?;
         call.notify_taken(EventClass::Set, txn, "srem", &from);
         if add(call, txn, &to, [member])? > 0 {
             call.notify(EventClass::Set, "sadd", &to);

@@ -66,7 +66,7 @@ fn pop_many(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     if members.len() as u64 == all && all > 0 {
         // As in Redis, popping all members counts as a read.
         txn.find(call.db(), &call.key(0));
-        txn.delete(call.db(), &call.key(0))?;
+        txn.keys().delete(call.db(), &call.key(0))?;
         call.wrote_as(&[b"DEL", call.args[1]]);
         call.notify_taken(EventClass::Set, txn, "spop", &call.key(0));
     } else if !members.is_empty() {
@@ -98,7 +98,7 @@ fn count(call: &Call<'_>) -> Result<i64, Failure> {
 
 fn take(call: &mut Call<'_>, txn: &mut Txn<'_>, members: &[&[u8]]) -> Done {
     let key = call.key(0);
-    let (_, gone) = txn.remove_members(call.db(), &key, Type::Set, members.iter().copied())?;
+    let (_, gone) = txn.sets().remove(call.db(), &key, members.iter().copied())?;
     call.notify_taken(EventClass::Set, txn, "spop", &key);
     if gone {
         call.wrote_as(&[b"DEL", key.bytes()]);

@@ -4,7 +4,7 @@ use engine::call::{Call, Run};
 use engine::failure::Done;
 use engine::notify::events::EventClass;
 use engine::spec::*;
-use keyspace::{Txn, Type};
+use keyspace::Txn;
 
 use super::add;
 
@@ -52,7 +52,7 @@ pub(crate) const SREM: CommandSpec = CommandSpec {
 
 fn srem(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let members = call.args[2..].iter().copied();
-    let (removed, _) = txn.remove_members(call.db(), &call.key(0), Type::Set, members)?;
+    let (removed, _) = txn.sets().remove(call.db(), &call.key(0), members)?;
     if removed > 0 {
         call.wrote();
         call.notify_taken(EventClass::Set, txn, "srem", &call.key(0));

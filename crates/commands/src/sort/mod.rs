@@ -133,7 +133,7 @@ fn answer(call: &mut Call<'_>, txn: &mut Txn<'_>, mut options: Options<'_>) -> D
 
 /// Returns the type of a value if it can be sorted.
 fn kind(txn: &Txn<'_>, entry: &Entry) -> Result<Type, Failure> {
-    match txn.type_of(entry) {
+    match txn.properties(entry).value_type() {
         kind @ (Type::List | Type::Set | Type::SortedSet) => Ok(kind),
         _ => Err(WRONG_TYPE.into()),
     }
@@ -162,11 +162,11 @@ fn reply(
 fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, values: &[Bytes]) -> Done {
     let (db, target, limits) = (call.db(), call.key(1), call.engine.config().list_limits());
     let was_there = match values.is_empty() {
-        true => txn.delete(db, &target)?,
-        false => txn.delete_to_overwrite(db, &target)?,
+        true => txn.keys().delete(db, &target)?,
+        false => txn.keys().delete_to_overwrite(db, &target)?,
     };
     if !values.is_empty() {
-        txn.push(db, &target, Side::Tail, values.iter().map(|value| &value[..]), limits)?;
+        txn.lists().push(db, &target, Side::Tail, values.iter().map(|value| &value[..]), limits)?;
     }
     if was_there || !values.is_empty() {
         call.wrote();

@@ -36,8 +36,8 @@ impl<'t, 'k> Reader<'t, 'k> {
             true => self.txn.find_mut_to_read(self.db, key)?,
             false => self.txn.find(self.db, key),
         };
-        if self.stores && found.is_some_and(|entry| self.txn.has_field_ttls(&entry)) {
-            self.txn.delete_expired_fields(self.db, key)?;
+        if self.stores && found.is_some_and(|entry| self.txn.properties(&entry).has_field_ttls()) {
+            self.txn.hashes().delete_expired(self.db, key)?;
             found = self.txn.find_mut(self.db, key)?;
         }
         if found.is_none()
@@ -66,7 +66,7 @@ impl<'t, 'k> Reader<'t, 'k> {
         self.name = name;
         let Some(entry) = found? else { return Ok(None) };
         self.value.clear();
-        match (self.txn.type_of(&entry), field) {
+        match (self.txn.properties(&entry).value_type(), field) {
             (Type::String, None) => self.txn.string(&entry)?.append_to(&mut self.value)?,
             (Type::Hash, Some(field)) => {
                 let value = self.txn.members(&entry, Type::Hash)?.get(field)?;
@@ -102,8 +102,8 @@ pub(super) fn elements(
     entry: Entry,
     options: &Options<'_>,
 ) -> Result<Vec<Bytes>, Failure> {
-    let kind = reader.txn.type_of(&entry);
-    let wanted = options.range(reader.txn.element_count(&entry)?);
+    let kind = reader.txn.properties(&entry).value_type();
+    let wanted = options.range(reader.txn.elements(&entry)?.count()?);
     if options.as_they_are {
         return as_they_are(reader, &entry, options, kind);
     }
@@ -112,7 +112,7 @@ pub(super) fn elements(
     let mut piece: Vec<Bytes> = Vec::new();
     loop {
         let keep = |element: &[u8]| piece.push(element.into());
-        cursor = reader.txn.each_element(&entry, cursor, PIECE, keep)?;
+        cursor = reader.txn.elements(&entry)?.scan(cursor, PIECE, keep)?;
         for element in piece.drain(..) {
             let weight = reader.weigh(options, &element)?;
             // A set has no order that could be kept.
@@ -138,26 +138,27 @@ fn as_they_are(
     kind: Type,
 ) -> Result<Vec<Bytes>, Failure> {
     let txn = &*reader.txn;
-    let wanted = options.range(txn.element_count(entry)?);
-    let (mut elements, mut number) = (Vec::<Bytes>::new(), 0);
+    let elements = txn.elements(entry)?;
+    let wanted = options.range(elements.count()?);
+    let (mut chosen, mut number) = (Vec::<Bytes>::new(), 0);
     if wanted.is_empty() {
-        return Ok(elements);
+        return Ok(chosen);
     }
     if kind == Type::Set {
         txn.members(entry, Type::Set)?.visit(|member, _| {
             if wanted.contains(&number) {
-                elements.push(member.into());
+                chosen.push(member.into());
             }
             number += 1;
         })?;
-        return Ok(elements);
+        return Ok(chosen);
     }
     let count = wanted.end - wanted.start;
-    txn.elements_in_order(entry, wanted.start, options.descending, |element| {
-        elements.push(element.into());
-        (elements.len() as u64) < count
+    elements.visit(wanted.start, options.descending, |element| {
+        chosen.push(element.into());
+        (chosen.len() as u64) < count
     })?;
-    Ok(elements)
+    Ok(chosen)
 }
 
 /// Returns the values to store: elements, or the values of the GET patterns for each of them; a

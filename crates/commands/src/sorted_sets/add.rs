@@ -133,7 +133,7 @@ pub(crate) fn add(
 ) -> Done {
     let limits = call.engine.config().sorted_set_limits();
     let (db, key, mut tally) = (call.db(), call.key(0), Tally::default());
-    let mut edit = txn.edit_sorted_set(db, &key, limits)?;
+    let mut edit = txn.sorted_sets().edit(db, &key, limits)?;
     for (score, member) in pairs {
         edit.change(txn, member, |old| tally.decide(options, old, *score))?;
         if tally.is_nan {

@@ -67,7 +67,7 @@ impl<'t> Input<'t> {
     pub(super) fn read(txn: &'t Txn<'_>, entry: Option<&Entry>) -> Result<Input<'t>, Failure> {
         let source = match entry {
             None => Source::Absent,
-            Some(entry) if txn.type_of(entry) == Type::Set => {
+            Some(entry) if txn.properties(entry).value_type() == Type::Set => {
                 Source::Set(txn.members(entry, Type::Set)?)
             }
             Some(entry) => Source::SortedSet(txn.sorted_set(entry)?),

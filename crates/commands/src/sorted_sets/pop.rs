@@ -152,7 +152,7 @@ pub(crate) fn take(
     end: End,
     count: u64,
 ) -> Result<Option<Scored>, Failure> {
-    let mut edit = txn.edit_sorted_set(db, key, Limits::NONE)?;
+    let mut edit = txn.sorted_sets().edit(db, key, Limits::NONE)?;
     let len = edit.len(txn);
     if len == 0 {
         return Ok(None);

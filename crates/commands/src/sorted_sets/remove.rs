@@ -29,7 +29,7 @@ pub(crate) const ZREM: CommandSpec = CommandSpec {
 
 fn zrem(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (db, key, mut removed) = (call.db(), call.key(0), 0);
-    let mut edit = txn.edit_sorted_set(db, &key, Limits::NONE)?;
+    let mut edit = txn.sorted_sets().edit(db, &key, Limits::NONE)?;
     for member in &call.args[2..] {
         removed += i64::from(edit.remove(txn, member)?);
     }
@@ -118,7 +118,7 @@ fn remove(
     call.check_work(weights::STORED * (range.end - range.start))?;
     let mut removed = 0;
     if range.start < range.end {
-        let mut edit = txn.edit_sorted_set(db, &key, Limits::NONE)?;
+        let mut edit = txn.sorted_sets().edit(db, &key, Limits::NONE)?;
         removed = edit.remove_range(txn, range.start, range.end - range.start, |_, _| {})?;
         edit.finish(txn, db, &key)?;
         call.wrote();

@@ -37,7 +37,7 @@ fn zscan(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (mut found, mut next) = (Vec::new(), 0);
     // If there is no key, options are not checked.
     if let Some(entry) = txn.find(call.db(), &call.key(0)) {
-        let (sorted_set, encoding) = (txn.sorted_set(&entry)?, txn.encoding(&entry));
+        let (sorted_set, encoding) = (txn.sorted_set(&entry)?, txn.properties(&entry).encoding());
         let options = parse(call, 3)?;
         next = sorted_set.scan(cursor, options.count, |member, score| {
             if options.fits(member) {

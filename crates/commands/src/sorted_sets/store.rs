@@ -67,7 +67,7 @@ pub(crate) fn store<'a>(
 ) -> Result<(), Failure> {
     let (db, limits) = (call.db(), call.engine.config().sorted_set_limits());
     let stored = members.len();
-    if txn.put_sorted_set(db, key, members, limits)? {
+    if txn.sorted_sets().replace(db, key, members, limits)? {
         call.wrote();
         let name = match call.command.spec.name {
             "georadius" | "georadiusbymember" => "georadiusstore",

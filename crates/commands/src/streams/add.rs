@@ -82,7 +82,7 @@ fn xadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     let (db, key) = (call.db(), call.key(0));
     let limits = call.engine.config().stream_limits();
-    let trimmed = txn.edit_stream(db, &key, |edit| {
+    let trimmed = txn.streams().edit(db, &key, |edit| {
         edit.append(id, words, limits)?;
         let trim = |trim| Trimmed::of(edit, trim, options.references);
         options.trim.map_or(Ok(Trimmed::default()), trim)

@@ -236,7 +236,7 @@ fn xdelex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         return unknown(call, ids.len());
     }
     let (mut gone, mut groups, mut answers) = (Gone::default(), Groups::new(), Vec::new());
-    txn.edit_stream(call.db(), &call.key(0), |edit| {
+    txn.streams().edit(call.db(), &call.key(0), |edit| {
         if references != References::Keep {
             groups = edit.read().groups()?;
         }
@@ -260,7 +260,7 @@ fn xackdel(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         return unknown(call, ids.len());
     }
     let (mut gone, mut groups, mut answers) = (Gone::default(), Groups::new(), Vec::new());
-    txn.edit_stream(call.db(), &call.key(0), |edit| {
+    txn.streams().edit(call.db(), &call.key(0), |edit| {
         groups = edit.read().groups()?;
         let own = groups.iter().position(|(other, _)| other == name);
         for id in &ids {

@@ -51,7 +51,7 @@ fn xsetid(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         );
     }
     let deleted = deleted.filter(|&id| id != StreamId::MIN);
-    txn.edit_stream(call.db(), &call.key(0), |edit| {
+    txn.streams().edit(call.db(), &call.key(0), |edit| {
         edit.set_last(last, added, deleted);
         Ok(())
     })?;

@@ -54,7 +54,8 @@ fn xtrim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let Some(trim) = options.trim else { return Err(SYNTAX.into()) };
     call.check_work(weights::STORED * entries_trimmed(trim, &stream)?)?;
     let (db, key) = (call.db(), call.key(0));
-    let trimmed = txn.edit_stream(db, &key, |edit| Trimmed::of(edit, trim, options.references))?;
+    let trimmed =
+        txn.streams().edit(db, &key, |edit| Trimmed::of(edit, trim, options.references))?;
     let gone = trimmed.count;
     if gone > 0 && trimmed.is_whole() {
         let words = match stream_mut(call, txn)? {
@@ -220,7 +221,7 @@ fn xdel(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     if stream_mut(call, txn)?.is_some() {
         let ids = call.args[2..].iter().map(|word| id::strict(word, 0));
         let ids: Vec<StreamId> = ids.collect::<Result<_, _>>()?;
-        deleted = txn.edit_stream(call.db(), &call.key(0), |edit| edit.delete(&ids))?;
+        deleted = txn.streams().edit(call.db(), &call.key(0), |edit| edit.delete(&ids))?;
     }
     if deleted > 0 {
         call.wrote();

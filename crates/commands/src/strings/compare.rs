@@ -29,7 +29,7 @@ fn get_digest(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         call.out.null();
         return Ok(());
     };
-    let digest = digest(&txn.read_string(&entry)?)?;
+    let digest = digest(&txn.strings().read(&entry)?)?;
     call.out.bulk(digest);
     Ok(())
 }
@@ -78,12 +78,12 @@ fn delex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let &[_, _, word, operand] = call.args else {
         return Err("ERR wrong number of arguments for 'delex' command".into());
     };
-    if txn.type_of(&entry) != keyspace::Type::String {
+    if txn.properties(&entry).value_type() != keyspace::Type::String {
         return Err("ERR Key should be of string type if conditions are specified".into());
     }
     let comparison = Comparison::named(word)
         .ok_or_else(|| Failure::from("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE"))?;
-    if comparison.holds(&txn.read_string(&entry)?, operand)? {
+    if comparison.holds(&txn.strings().read(&entry)?, operand)? {
         return delete(call, txn);
     }
     call.out.integer(0);
@@ -107,7 +107,7 @@ pub(crate) const DELIFEQ: CommandSpec = CommandSpec {
 
 fn delifeq(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     if let Some(entry) = txn.find_mut(call.db(), &call.key(0))?
-        && Comparison::Equal.holds(&txn.read_string(&entry)?, call.args[2])?
+        && Comparison::Equal.holds(&txn.strings().read(&entry)?, call.args[2])?
     {
         return delete(call, txn);
     }
@@ -118,7 +118,7 @@ fn delifeq(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 /// Deletes the key, which exists.
 fn delete(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let key = call.key(0);
-    txn.delete(call.db(), &key)?;
+    txn.keys().delete(call.db(), &key)?;
     call.wrote_as(&[b"DEL", key.bytes()]);
     call.notify(EventClass::Generic, "del", &key);
     call.out.integer(1);

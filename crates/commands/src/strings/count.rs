@@ -98,7 +98,7 @@ fn add(call: &mut Call<'_>, txn: &mut Txn<'_>, by: i64) -> Done {
         None => 0,
     };
     let new = old.checked_add(by).ok_or("ERR increment or decrement would overflow")?;
-    txn.set_int(db, &key, new, Expire::Keep)?;
+    txn.strings().set_int(db, &key, new, Expire::Keep)?;
     call.wrote();
     call.notify(EventClass::String, "incrby", &key);
     call.out.integer(new);
@@ -147,7 +147,7 @@ fn incrbyfloat(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 }
 
 fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, key: &Key<'_>, text: &[u8]) -> Done {
-    txn.set_raw(call.db(), key, text, Expire::Keep)?;
+    txn.strings().set_raw(call.db(), key, text, Expire::Keep)?;
     call.wrote_as(&[b"SET", key.bytes(), text, b"KEEPTTL"]);
     call.notify(EventClass::String, "incrbyfloat", key);
     call.out.bulk(text);

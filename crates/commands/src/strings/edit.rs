@@ -28,10 +28,10 @@ fn append(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let len = match txn.find_mut(db, &key)? {
         Some(entry) => {
             check_len(call, txn.string(&entry)?.len(), bytes.len())?;
-            txn.append(db, &key, bytes)?
+            txn.strings().append(db, &key, bytes)?
         }
         None => {
-            txn.set(db, &key, bytes, Expire::Clear)?;
+            txn.strings().set(db, &key, bytes, Expire::Clear)?;
             bytes.len()
         }
     };
@@ -69,7 +69,7 @@ fn setrange(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         return Ok(());
     }
     check_len(call, at, bytes.len())?;
-    let len = txn.set_range(db, &key, at, bytes)?;
+    let len = txn.strings().set_range(db, &key, at, bytes)?;
     call.wrote();
     call.notify(EventClass::String, "setrange", &key);
     call.out.integer(len as i64);

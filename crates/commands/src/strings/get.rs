@@ -46,7 +46,7 @@ pub(crate) const GETDEL: CommandSpec = CommandSpec {
 fn getdel(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let key = call.key(0);
     if reply_string(call, txn, &key)? {
-        txn.delete(call.db(), &key)?;
+        txn.keys().delete(call.db(), &key)?;
         call.wrote_as(&[b"DEL", key.bytes()]);
         call.notify(EventClass::Generic, "del", &key);
     }

@@ -55,8 +55,8 @@ fn getex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         Change::None => {}
         Change::Persist => {
             let entry = txn.peek(db, &key);
-            if entry.is_some_and(|entry| txn.expiry(&entry).is_some()) {
-                txn.set_expiry(db, &key, None)?;
+            if entry.is_some_and(|entry| txn.properties(&entry).expiry().is_some()) {
+                txn.keys().set_expiry(db, &key, None)?;
                 call.wrote_as(&[b"PERSIST", key.bytes()]);
                 call.notify(EventClass::Generic, "persist", &key);
             }
@@ -64,11 +64,11 @@ fn getex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         Change::Expire(unit, text) => {
             let at = expire_at(call, text, unit)?;
             if unit.is_absolute() && at <= txn.now() {
-                txn.delete(db, &key)?;
+                txn.keys().delete(db, &key)?;
                 call.wrote_as(&[b"DEL", key.bytes()]);
                 call.notify(EventClass::Generic, "del", &key);
             } else {
-                txn.set_expiry(db, &key, Some(at))?;
+                txn.keys().set_expiry(db, &key, Some(at))?;
                 let mut digits = itoa::Buffer::new();
                 call.wrote_as(&[b"PEXPIREAT", key.bytes(), digits.format(at).as_bytes()]);
                 call.notify(EventClass::Generic, "expire", &key);

@@ -28,7 +28,7 @@ fn mget(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     call.out.array(call.keys.len());
     for key in call.keys {
         match txn.find(call.session.db, key) {
-            Some(entry) => match txn.read_string(&entry) {
+            Some(entry) => match txn.strings().read(&entry) {
                 Ok(value) => reply_part(call.out, &value, 0, value.len())?,
                 Err(Error::WrongType) => call.out.null(),
                 Err(error) => return Err(error.into()),
@@ -102,7 +102,7 @@ fn check_pairs(call: &Call<'_>) -> Done {
 
 fn store_all(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     for (n, key) in call.keys.iter().enumerate() {
-        txn.set(call.session.db, key, call.args[2 * n + 2], Expire::Clear)?;
+        txn.strings().set(call.session.db, key, call.args[2 * n + 2], Expire::Clear)?;
         call.notify(EventClass::String, "set", key);
     }
     call.wrote();

@@ -72,14 +72,14 @@ fn reply_string(call: &mut Call<'_>, txn: &mut Txn<'_>, key: &Key<'_>) -> Result
         call.out.null();
         return Ok(false);
     };
-    let value = txn.read_string(&entry)?;
+    let value = txn.strings().read(&entry)?;
     // Only a read can be repeated if a media error is found while its bytes are copied.
     let may_pin = call.may_pin && !call.command.spec.has(WRITE);
     if let Some(bytes) = value.as_slice() {
         call.out.bulk(bytes);
     } else if may_pin && value.len() >= Keyspace::LARGE {
         if call.out.takes(value.len()) {
-            call.pinned = Some(txn.pin_string(&entry)?);
+            call.pinned = Some(txn.strings().pin(&entry)?);
         }
     } else {
         reply_part(call.out, &value, 0, value.len())?;

@@ -76,7 +76,7 @@ fn msetex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         None => Expire::Clear,
     };
     for (n, key) in keys.iter().enumerate() {
-        txn.set(call.db(), key, call.args[2 * n + 3], expire)?;
+        txn.strings().set(call.db(), key, call.args[2 * n + 3], expire)?;
         call.notify(EventClass::String, "set", key);
         if at.is_some() {
             call.notify(EventClass::Generic, "expire", key);

@@ -164,7 +164,7 @@ fn condition_holds(
     }
     let Some((comparison, operand)) = options.compares else { return Ok(true) };
     match txn.find_mut(call.db(), &call.key(0))? {
-        Some(entry) => comparison.holds(&txn.read_string(&entry)?, operand),
+        Some(entry) => comparison.holds(&txn.strings().read(&entry)?, operand),
         None => Ok(comparison.holds_without_key()),
     }
 }

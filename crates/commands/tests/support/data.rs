@@ -12,9 +12,9 @@ pub fn data(ks: &Keyspace, now: u64) -> Data {
     let mut data = Data::new();
     let txn = ks.begin_all(now);
     for (number, db) in (0..16).filter_map(|number| Some((number, Db::new(number)?))) {
-        txn.for_each(db, &mut |key, entry| {
+        txn.database(db).for_each(&mut |key, entry| {
             let value = without_seen_times(txn.content(entry).expect("a value").sorted());
-            let expiry = txn.expiry(entry);
+            let expiry = txn.properties(entry).expiry();
             if expiry.is_none_or(|at| at > now) {
                 data.insert((number, key.to_vec()), (value, expiry));
             }

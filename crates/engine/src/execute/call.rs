@@ -220,8 +220,10 @@ impl<'a> Call<'a> {
     #[inline]
     pub fn set_value(&self, txn: &mut Txn<'_>, at: usize, expire: Expire) -> Done {
         match txn.take_attached() {
-            Some(prepared) => txn.set_prepared(self.db(), &self.key(0), *prepared, expire)?,
-            None => txn.set(self.db(), &self.key(0), self.args[at], expire)?,
+            Some(prepared) => {
+                txn.strings().set_prepared(self.db(), &self.key(0), *prepared, expire)?
+            }
+            None => txn.strings().set(self.db(), &self.key(0), self.args[at], expire)?,
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ pub fn serve_or_block(
 ) -> Done {
     for key in keys {
         let Some(entry) = txn.find_mut(call.db(), key)? else { continue };
-        if txn.type_of(&entry) != what {
+        if txn.properties(&entry).value_type() != what {
             return Err(WRONG_TYPE.into());
         }
         if operation.serve(&mut call.serving(), txn, key)? {

@@ -339,5 +339,5 @@ impl<'e> Round<'e> {
 }
 
 fn holds(txn: &Txn<'_>, db: Db, key: &Key<'_>, what: Type) -> bool {
-    txn.peek(db, key).is_some_and(|entry| txn.type_of(&entry) == what)
+    txn.peek(db, key).is_some_and(|entry| txn.properties(&entry).value_type() == what)
 }

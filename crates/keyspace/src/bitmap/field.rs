@@ -1,8 +1,8 @@
 //! Integers inside a string, read and changed one after the other.
 
 use super::integer::SPAN;
-use super::{BitInteger, BitOverflow, Need, byte};
-use crate::{Db, Error, Key, Str, Txn};
+use super::{BitInteger, BitOverflow, Bitmaps, Need, byte};
+use crate::{Db, Error, Key, Str};
 
 /// An integer inside a string, and what to do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +52,12 @@ impl Str<'_> {
     }
 }
 
-impl Txn<'_> {
+impl Bitmaps<'_, '_> {
     /// Reads and changes integers inside a string, in the given order. Returns their results,
     /// `None` for an integer that overflows and may not be written, and whether the value of the
     /// key changed. The string is extended to include every integer that is to be changed, even if
     /// nothing is written.
-    pub fn change_bit_fields(
+    pub fn change_fields(
         &mut self,
         db: Db,
         key: &Key<'_>,
@@ -65,21 +65,21 @@ impl Txn<'_> {
     ) -> Result<(Vec<Option<i64>>, bool), Error> {
         let changes = fields.iter().filter(|field| field.change.is_some());
         let Some(last) = changes.map(BitField::last).max() else {
-            return Ok((self.read_bit_fields(db, key, fields)?, false));
+            return Ok((self.read_fields(db, key, fields)?, false));
         };
-        let (entry, need) = self.open_bits(db, key, last)?;
-        let from = self.pending_changes();
+        let (entry, need) = self.open(db, key, last)?;
+        let from = self.txn.pending_changes();
         if need != Need::Nothing {
             let [byte_of_last] = match &entry {
-                Some(entry) => self.string(entry)?.window(byte(last))?,
+                Some(entry) => self.txn.string(entry)?.window(byte(last))?,
                 None => [0],
             };
-            self.set_range(db, key, byte(last), &[byte_of_last])?;
+            self.txn.strings().set_range(db, key, byte(last), &[byte_of_last])?;
         }
         let (mut answers, mut changed) = (Vec::with_capacity(fields.len()), need == Need::Growth);
         for field in fields {
-            let bytes: [u8; SPAN] = match self.peek(db, key) {
-                Some(entry) => self.string(&entry)?.window(byte(field.at))?,
+            let bytes: [u8; SPAN] = match self.txn.peek(db, key) {
+                Some(entry) => self.txn.string(&entry)?.window(byte(field.at))?,
                 None => [0; SPAN],
             };
             let old = field.integer.read(bytes, bit(field.at));
@@ -88,25 +88,25 @@ impl Txn<'_> {
             if let Some(new) = new.filter(|new| *new != old) {
                 let bytes = field.integer.write(bytes, bit(field.at), new);
                 let touched = byte(field.last()) - byte(field.at) + 1;
-                self.set_range(db, key, byte(field.at), &bytes[..touched])?;
+                self.txn.strings().set_range(db, key, byte(field.at), &bytes[..touched])?;
                 changed = true;
             }
         }
         if !changed {
-            self.mark_metadata_only(from);
+            self.txn.mark_metadata_only(from);
         }
         Ok((answers, changed))
     }
 
     /// Reads integers. A key that does not exist reads as zeros and is not created.
-    fn read_bit_fields(
+    fn read_fields(
         &mut self,
         db: Db,
         key: &Key<'_>,
         fields: &[BitField],
     ) -> Result<Vec<Option<i64>>, Error> {
-        let entry = self.find(db, key);
-        let value = entry.as_ref().map(|entry| self.string(entry)).transpose()?;
+        let entry = self.txn.find(db, key);
+        let value = entry.as_ref().map(|entry| self.txn.string(entry)).transpose()?;
         let read = |field: &BitField| match &value {
             Some(value) => value.integer(field.integer, field.at).map(Some),
             None => Ok(Some(0)),

@@ -78,28 +78,42 @@ enum Need {
     Growth,
 }
 
-impl Txn<'_> {
+/// The operations that write bits of strings. A string that was found has those that read them
+/// ([`Str::bit`]).
+pub struct Bitmaps<'t, 'k> {
+    txn: &'t mut Txn<'k>,
+}
+
+impl<'k> Txn<'k> {
+    /// Returns the operations that write bits of strings.
+    #[inline]
+    pub fn bitmaps(&mut self) -> Bitmaps<'_, 'k> {
+        Bitmaps { txn: self }
+    }
+}
+
+impl Bitmaps<'_, '_> {
     /// Sets or clears a bit. Returns its old value, and whether the value of the key changed.
-    pub fn set_bit(
+    pub fn set(
         &mut self,
         db: Db,
         key: &Key<'_>,
         number: u64,
         on: bool,
     ) -> Result<(bool, bool), Error> {
-        let (entry, need) = self.open_bits(db, key, number)?;
+        let (entry, need) = self.open(db, key, number)?;
         let old = match &entry {
-            Some(entry) => self.string(entry)?.window::<1>(byte(number))?[0],
+            Some(entry) => self.txn.string(entry)?.window::<1>(byte(number))?[0],
             None => 0,
         };
         let was = old & mask(number) != 0;
         let changed = need == Need::Growth || was != on;
         if changed || need == Need::Form {
-            let from = self.pending_changes();
+            let from = self.txn.pending_changes();
             let new = if on { old | mask(number) } else { old & !mask(number) };
-            self.set_range(db, key, byte(number), &[new])?;
+            self.txn.strings().set_range(db, key, byte(number), &[new])?;
             if !changed {
-                self.mark_metadata_only(from);
+                self.txn.mark_metadata_only(from);
             }
         }
         Ok((was, changed))
@@ -107,15 +121,13 @@ impl Txn<'_> {
 
     /// Opens the string at a key, of which bits up to number `last` are to be written. Returns its
     /// entry, and the preparation that it needs whatever the bits are.
-    fn open_bits(
-        &mut self,
-        db: Db,
-        key: &Key<'_>,
-        last: u64,
-    ) -> Result<(Option<Entry>, Need), Error> {
-        let entry = self.find_mut(db, key)?;
+    fn open(&mut self, db: Db, key: &Key<'_>, last: u64) -> Result<(Option<Entry>, Need), Error> {
+        let entry = self.txn.find_mut(db, key)?;
         let (len, raw) = match &entry {
-            Some(entry) => (self.string(entry)?.len(), self.encoding(entry) == Encoding::Raw),
+            Some(entry) => (
+                self.txn.string(entry)?.len(),
+                self.txn.properties(entry).encoding() == Encoding::Raw,
+            ),
             None => (0, false),
         };
         let need = match () {

@@ -1,6 +1,7 @@
 //! Strings combined bit by bit. Shorter strings are extended with zeros.
 
-use crate::{Db, Error, Expire, Key, Txn};
+use super::Bitmaps;
+use crate::{Db, Error, Expire, Key};
 
 /// How strings are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +24,11 @@ pub enum BitOperation {
     One,
 }
 
-impl Txn<'_> {
+impl Bitmaps<'_, '_> {
     /// Stores the result of an operation on the strings at `sources` in the key `target`. Returns
     /// the result's length in bytes, and whether the key was written or deleted: an empty result
     /// deletes it.
-    pub fn combine_bits(
+    pub fn combine(
         &mut self,
         db: Db,
         target: &Key<'_>,
@@ -36,9 +37,9 @@ impl Txn<'_> {
     ) -> Result<(usize, bool), Error> {
         let result = self.combined(db, operation, sources)?;
         if result.is_empty() {
-            return Ok((0, self.delete(db, target)?));
+            return Ok((0, self.txn.keys().delete(db, target)?));
         }
-        self.set_built(db, target, &result, Expire::Clear)?;
+        self.txn.strings().set_built(db, target, &result, Expire::Clear)?;
         Ok((result.len(), true))
     }
 
@@ -78,8 +79,8 @@ impl Txn<'_> {
     fn bits(&mut self, db: Db, key: &Key<'_>) -> Result<Vec<u8>, Error> {
         // As for a write: a key that has expired is deleted first, so that a replay, for which
         // nothing expires, reads the same.
-        match self.find_mut_to_read(db, key)? {
-            Some(entry) => Ok(self.string(&entry)?.to_vec()?),
+        match self.txn.find_mut_to_read(db, key)? {
+            Some(entry) => Ok(self.txn.string(&entry)?.to_vec()?),
             None => Ok(Vec::new()),
         }
     }

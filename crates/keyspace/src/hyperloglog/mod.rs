@@ -22,41 +22,49 @@ impl From<sparse::Corrupted> for Error {
     }
 }
 
-impl Txn<'_> {
+/// The operations on HyperLogLogs.
+pub struct HyperLogLogs<'t, 'k> {
+    txn: &'t mut Txn<'k>,
+}
+
+impl<'k> Txn<'k> {
+    /// Returns the operations on HyperLogLogs.
+    #[inline]
+    pub fn hyperloglogs(&mut self) -> HyperLogLogs<'_, 'k> {
+        HyperLogLogs { txn: self }
+    }
+}
+
+impl HyperLogLogs<'_, '_> {
     /// Returns the HyperLogLog at a key, for an operation that reads.
-    pub fn hyperloglog(&mut self, db: Db, key: &Key<'_>) -> Result<Option<HyperLogLog>, Error> {
-        let Some(entry) = self.find(db, key) else { return Ok(None) };
-        HyperLogLog::read(self.string(&entry)?.to_vec()?).map(Some)
+    pub fn find(&mut self, db: Db, key: &Key<'_>) -> Result<Option<HyperLogLog>, Error> {
+        let Some(entry) = self.txn.find(db, key) else { return Ok(None) };
+        HyperLogLog::read(self.txn.string(&entry)?.to_vec()?).map(Some)
     }
 
     /// Returns the HyperLogLog at a key, for an operation that changes it: an expired one is
     /// deleted first.
-    pub fn hyperloglog_mut(&mut self, db: Db, key: &Key<'_>) -> Result<Option<HyperLogLog>, Error> {
-        let Some(entry) = self.find_mut(db, key)? else { return Ok(None) };
-        HyperLogLog::read(self.string(&entry)?.to_vec()?).map(Some)
+    pub fn find_mut(&mut self, db: Db, key: &Key<'_>) -> Result<Option<HyperLogLog>, Error> {
+        let Some(entry) = self.txn.find_mut(db, key)? else { return Ok(None) };
+        HyperLogLog::read(self.txn.string(&entry)?.to_vec()?).map(Some)
     }
 
     /// Stores a HyperLogLog in a key. The expiry time is kept.
-    pub fn set_hyperloglog(
-        &mut self,
-        db: Db,
-        key: &Key<'_>,
-        sketch: &HyperLogLog,
-    ) -> Result<(), Error> {
-        self.set_built(db, key, sketch.as_bytes(), Expire::Keep)
+    pub fn set(&mut self, db: Db, key: &Key<'_>, sketch: &HyperLogLog) -> Result<(), Error> {
+        self.txn.strings().set_built(db, key, sketch.as_bytes(), Expire::Keep)
     }
 
     /// Adds elements to the HyperLogLog at a key, which is created if there is none; returns
     /// whether anything changed. A HyperLogLog that would take more than `limit` bytes in the
     /// sparse encoding becomes dense.
-    pub fn add_to_hyperloglog<'e>(
+    pub fn add<'e>(
         &mut self,
         db: Db,
         key: &Key<'_>,
         elements: impl IntoIterator<Item = &'e [u8]>,
         limit: usize,
     ) -> Result<bool, Error> {
-        let found = self.hyperloglog_mut(db, key)?;
+        let found = self.find_mut(db, key)?;
         let mut changed = found.is_none();
         let mut sketch = found.unwrap_or_else(HyperLogLog::empty);
         for element in elements {
@@ -65,36 +73,36 @@ impl Txn<'_> {
         }
         if changed {
             sketch.forget();
-            self.set_hyperloglog(db, key, &sketch)?;
+            self.set(db, key, &sketch)?;
         }
         Ok(changed)
     }
 
     /// Returns an estimate of the number of distinct elements of the HyperLogLogs at some keys
     /// together, and whether anything was written: a single HyperLogLog stores its estimate.
-    pub fn count_hyperloglogs(&mut self, db: Db, keys: &[Key<'_>]) -> Result<(u64, bool), Error> {
+    pub fn count(&mut self, db: Db, keys: &[Key<'_>]) -> Result<(u64, bool), Error> {
         let [key] = keys else {
             let mut registers = [0; COUNT];
             for key in keys {
-                if let Some(sketch) = self.hyperloglog(db, key)? {
+                if let Some(sketch) = self.find(db, key)? {
                     sketch.raise_all(&mut registers)?;
                 }
             }
             return Ok((estimate(&registers), false));
         };
-        let Some(mut sketch) = self.hyperloglog(db, key)? else { return Ok((0, false)) };
+        let Some(mut sketch) = self.find(db, key)? else { return Ok((0, false)) };
         if let Some(count) = sketch.remembered() {
             return Ok((count, false));
         }
         let count = sketch.count()?;
-        self.set_hyperloglog(db, key, &sketch)?;
+        self.set(db, key, &sketch)?;
         Ok((count, true))
     }
 
     /// Merges HyperLogLogs into the one at the key `target`, which is created if there is none. It
     /// becomes dense if it would take more than `limit` bytes in the sparse encoding, or if one of
     /// the others is dense.
-    pub fn merge_hyperloglogs(
+    pub fn merge(
         &mut self,
         db: Db,
         target: &Key<'_>,
@@ -106,13 +114,13 @@ impl Txn<'_> {
         for key in std::iter::once(target).chain(sources) {
             // As for a write: a key that has expired is deleted first, so that a replay, for which
             // nothing expires, reads the same.
-            if let Some(entry) = self.find_mut_to_read(db, key)? {
-                let sketch = HyperLogLog::read(self.string(&entry)?.to_vec()?)?;
+            if let Some(entry) = self.txn.find_mut_to_read(db, key)? {
+                let sketch = HyperLogLog::read(self.txn.string(&entry)?.to_vec()?)?;
                 dense |= !sketch.is_sparse();
                 sketch.raise_all(&mut registers)?;
             }
         }
-        let mut sketch = self.hyperloglog_mut(db, target)?.unwrap_or_else(HyperLogLog::empty);
+        let mut sketch = self.find_mut(db, target)?.unwrap_or_else(HyperLogLog::empty);
         if dense && sketch.is_sparse() {
             sketch.make_dense()?;
         }
@@ -120,6 +128,6 @@ impl Txn<'_> {
             sketch.raise(register, value, limit)?;
         }
         sketch.forget();
-        self.set_hyperloglog(db, target, &sketch)
+        self.set(db, target, &sketch)
     }
 }

@@ -17,7 +17,7 @@ use crate::collection::{Head, Layout, Text, is_expired, item, time_at, time_item
 use crate::entry;
 use crate::key::Hashing;
 use crate::layout::Kind;
-use crate::txn::{AbsentKey, KeyLocation, Old};
+use crate::txn::{KeyLocation, Old};
 use crate::types::{Encoding, Type};
 use crate::{Db, Error, Key, Txn};
 
@@ -100,24 +100,24 @@ pub(super) enum State {
     Table(Dict),
 }
 
-impl Txn<'_> {
-    /// Begins to change a set or hash. A key of another type is an error. For a hash, the caller
-    /// must delete expired fields first ([`Edit::expire`]).
-    pub(crate) fn edit(
-        &mut self,
+impl Edit {
+    /// Begins to change a set or hash. Deletes expired fields, as every writer does. A key of
+    /// another type is an error.
+    pub(super) fn open(
+        txn: &mut Txn<'_>,
         db: Db,
         key: &Key<'_>,
         what: Type,
         limits: Limits,
     ) -> Result<Edit, Error> {
-        let (place, old) = self.open_sound(db, key)?;
-        let mut edit = self.edit_at(place, what, limits);
+        let (place, old) = txn.open_sound(db, key)?;
+        let mut edit = Edit::new(txn, place, what, limits);
         let Some(old) = old else { return Ok(edit) };
         let Kind::Collection(head) = old.kind else { return Err(Error::WrongType) };
         if head.what != what {
             return Err(Error::WrongType);
         }
-        let shard = &self.shards[place.shard];
+        let shard = &txn.shards[place.shard];
         let word = shard.word(entry::cell(shard, old.at));
         edit.state = match head.layout {
             Layout::Listpack | Layout::ListpackWithTtls => {
@@ -130,40 +130,23 @@ impl Txn<'_> {
             Layout::List | Layout::SortedSet | Layout::Stream => return Err(Error::WrongType),
         };
         (edit.old, edit.encoding, edit.seen) = (Some(old), head.encoding, None);
-        self.touch_key(place, key);
-        Ok(edit)
-    }
-
-    /// Begins to change a set or hash, and deletes expired fields as a writer does. A key of
-    /// another type is an error.
-    pub fn edit_members(
-        &mut self,
-        db: Db,
-        key: &Key<'_>,
-        what: Type,
-        limits: Limits,
-    ) -> Result<Edit, Error> {
-        let mut edit = self.edit(db, key, what, limits)?;
-        edit.expire(self)?;
+        txn.touch_key(place, key);
+        edit.expire(txn)?;
         Ok(edit)
     }
 
     /// Begins to create a set or hash at a key that does not exist.
-    pub fn edit_new(&mut self, absent: AbsentKey, what: Type, limits: Limits) -> Edit {
-        self.edit_at(absent.place(), what, limits)
-    }
-
-    fn edit_at(&mut self, place: KeyLocation, what: Type, limits: Limits) -> Edit {
-        let bytes = std::mem::take(&mut self.spare);
+    pub(super) fn new(txn: &mut Txn<'_>, place: KeyLocation, what: Type, limits: Limits) -> Edit {
+        let bytes = txn.take_spare();
         Edit {
             place,
             old: None,
             what,
             encoding: if what == Type::Set { Encoding::Intset } else { Encoding::Listpack },
             limits,
-            hashing: self.shared.hashing,
-            verify: self.shared.heap().is_durable(),
-            now: self.now(),
+            hashing: txn.shared().hashing,
+            verify: txn.shared().heap().is_durable(),
+            now: txn.now(),
             state: State::Listpack { bytes, count: 0, unchanged_prefix: None, timed: false },
             seen: Some(SeenElements::default()),
             changed: false,
@@ -171,46 +154,24 @@ impl Txn<'_> {
             expired: Vec::new(),
         }
     }
-}
-
-impl Txn<'_> {
-    /// Sets fields of a hash to values, or adds members (whose values are empty) to a set. Creates
-    /// the key if there is none. Returns how many are new.
-    pub fn put_members<'a>(
-        &mut self,
-        db: Db,
-        key: &Key<'_>,
-        what: Type,
-        members: impl IntoIterator<Item = (&'a [u8], &'a [u8]), IntoIter: Clone>,
-        limits: Limits,
-    ) -> Result<usize, Error> {
-        let mut edit = self.edit_members(db, key, what, limits)?;
-        let new = edit.set_all(self, members)?;
-        edit.finish(self, db, key)?;
-        Ok(new)
-    }
 
     /// Removes fields of a hash, or members of a set, and deletes the key if none is left. Returns
     /// how many existed, and whether the key is absent afterwards.
-    pub fn remove_members<'a>(
-        &mut self,
+    pub(super) fn remove_all<'a>(
+        mut self,
+        txn: &mut Txn<'_>,
         db: Db,
         key: &Key<'_>,
-        what: Type,
         members: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<(usize, bool), Error> {
-        let mut edit = self.edit(db, key, what, Limits::NONE)?;
-        edit.expire(self)?;
         let mut removed = 0;
         for field in members {
-            removed += usize::from(edit.remove(self, field)?);
+            removed += usize::from(self.remove(txn, field)?);
         }
-        let left = edit.finish(self, db, key)?;
+        let left = self.finish(txn, db, key)?;
         Ok((removed, !left))
     }
-}
 
-impl Edit {
     pub(super) fn damaged(&self) -> Error {
         Error::Damaged(self.old.map_or(0, |old| old.at.raw()))
     }
@@ -418,8 +379,7 @@ impl Edit {
     pub fn finish(mut self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
         let is_there = if self.changed { self.write(txn, db, key)? } else { self.old.is_some() };
         if let State::Listpack { bytes, .. } = &mut self.state {
-            bytes.clear();
-            txn.spare = std::mem::take(bytes);
+            txn.keep_spare(std::mem::take(bytes));
         }
         Ok(is_there)
     }

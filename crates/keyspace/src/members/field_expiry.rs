@@ -7,13 +7,12 @@
 
 use structures::listpack::Items;
 
-use super::Limits;
 use super::edit::{Edit, State};
 use super::read::find;
 use crate::collection::{Text, elements, is_expired, item, time_at, time_item};
 use crate::layout::FIELDS;
-use crate::types::{Encoding, Type};
-use crate::{Db, Entry, Error, Key, Txn, entry};
+use crate::types::Encoding;
+use crate::{Error, Txn};
 
 /// The maximum number of expired fields of a table that one command, or one step, deletes.
 const AT_ONCE: usize = 64;
@@ -134,7 +133,7 @@ impl Edit {
     }
 
     /// Sets or removes the expiry time of a field that exists.
-    fn set_time(
+    pub(super) fn set_time(
         &mut self,
         txn: &mut Txn<'_>,
         field: &[u8],
@@ -183,80 +182,5 @@ impl Edit {
             }
             State::Table(dict) => dict.has_ttls(&txn.shards[self.place.shard]),
         }
-    }
-}
-
-impl Txn<'_> {
-    /// Sets fields of a hash to values, in order, each with this expiry time. Creates the key if
-    /// there is none. Returns how many fields are new.
-    pub fn put_fields<'a>(
-        &mut self,
-        db: Db,
-        key: &Key<'_>,
-        fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
-        time: FieldTime,
-        limits: Limits,
-    ) -> Result<usize, Error> {
-        let mut edit = self.edit(db, key, Type::Hash, limits)?;
-        edit.expire(self)?;
-        let mut new = 0;
-        for (field, value) in fields {
-            new += usize::from(edit.put(self, field, value, time)?);
-        }
-        edit.finish(self, db, key)?;
-        Ok(new)
-    }
-
-    /// Calls `change` with the expiry time of each of these fields, in order (`None`: the field is
-    /// absent), and applies the change that it returns to the field.
-    pub fn change_fields<'a>(
-        &mut self,
-        db: Db,
-        key: &Key<'_>,
-        fields: impl IntoIterator<Item = &'a [u8]>,
-        mut change: impl FnMut(&'a [u8], Option<Option<u64>>) -> FieldChange,
-    ) -> Result<(), Error> {
-        let mut edit = self.edit(db, key, Type::Hash, Limits::NONE)?;
-        edit.expire(self)?;
-        for field in fields {
-            let time = edit.time(self, field)?;
-            match change(field, time) {
-                _ if time.is_none() => {}
-                FieldChange::Leave => {}
-                FieldChange::Time(new) if Some(new) == time => {}
-                FieldChange::Time(new) => edit.set_time(self, field, new)?,
-                FieldChange::Delete => {
-                    edit.remove(self, field)?;
-                }
-            }
-        }
-        edit.finish(self, db, key)?;
-        Ok(())
-    }
-
-    /// Returns true if the value is a hash of which any field has an expiry time of its own.
-    pub fn has_field_ttls(&self, entry: &Entry) -> bool {
-        entry::expiry_word(&self.shards[entry.shard], entry.at) & FIELDS != 0
-    }
-
-    /// Deletes expired fields: all of them in a packed hash, a limited number in a table. Returns
-    /// how many were deleted.
-    pub(crate) fn expire_fields(&mut self, db: Db, key: &Key<'_>) -> Result<usize, Error> {
-        let (place, old) = self.open(db, key)?;
-        if !old.is_some_and(|old| self.has_expired_fields(place, old.at)) {
-            return Ok(0);
-        }
-        let mut edit = self.edit(db, key, Type::Hash, Limits::NONE)?;
-        edit.expire(self)?;
-        let expired = edit.expired.len();
-        edit.finish(self, db, key)?;
-        Ok(expired)
-    }
-
-    /// Deletes all expired fields of a hash, however many: for commands that store what they read
-    /// from it.
-    pub fn delete_expired_fields(&mut self, db: Db, key: &Key<'_>) -> Result<(), Error> {
-        while self.expire_fields(db, key)? > 0 {}
-        Ok(())
     }
 }

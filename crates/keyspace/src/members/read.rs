@@ -69,7 +69,7 @@ impl Txn<'_> {
         let shard = &self.shards[entry.shard];
         match entry::sound(shard, entry.at)? {
             Kind::Collection(head) if head.what == what => {
-                Members::read(shard, self.shared.hashing, entry.at, head, self.now())
+                Members::read(shard, self.shared().hashing, entry.at, head, self.now())
             }
             _ => Err(Error::WrongType),
         }

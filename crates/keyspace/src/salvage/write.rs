@@ -60,7 +60,7 @@ impl Salvager<'_> {
             return Ok(());
         }
         let code = functions::code(self.pool, at);
-        txn.put_library(&name, &code.map_err(SalvageStopped::Write)?)?;
+        txn.libraries().put(&name, &code.map_err(SalvageStopped::Write)?)?;
         txn.commit()?;
         self.done.libraries += 1;
         Ok(())

@@ -16,7 +16,7 @@ use crate::members::{
     Content, EncodedCollection, Limits, SeenElements, find, is_listpack, listpack_bytes,
     reserve_first, sound_table,
 };
-use crate::txn::{AbsentKey, KeyLocation, Old};
+use crate::txn::{KeyLocation, Old};
 use crate::types::{Encoding, Type};
 use crate::{Db, Error, Key, Txn};
 
@@ -52,23 +52,23 @@ pub(super) enum State {
     Gone,
 }
 
-impl Txn<'_> {
+impl SortedSetEdit {
     /// Begins to change a sorted set, which Redis calls small within `limits`. A key of another
     /// type is an error.
-    pub fn edit_sorted_set(
-        &mut self,
+    pub(super) fn open(
+        txn: &mut Txn<'_>,
         db: Db,
         key: &Key<'_>,
         limits: Limits,
     ) -> Result<SortedSetEdit, Error> {
-        let (place, old) = self.open_sound(db, key)?;
-        let mut edit = self.edit_sorted_set_at(place, limits);
+        let (place, old) = txn.open_sound(db, key)?;
+        let mut edit = SortedSetEdit::new(txn, place, limits);
         let Some(old) = old else { return Ok(edit) };
         let Kind::Collection(head) = old.kind else { return Err(Error::WrongType) };
         if head.what != Type::SortedSet {
             return Err(Error::WrongType);
         }
-        let shard = &self.shards[place.shard];
+        let shard = &txn.shards[place.shard];
         let word = shard.word(entry::cell(shard, old.at));
         edit.state = match head.layout {
             Layout::Listpack => {
@@ -84,24 +84,20 @@ impl Txn<'_> {
             }
         };
         (edit.old, edit.encoding, edit.seen) = (Some(old), head.encoding, None);
-        self.touch_key(place, key);
+        txn.touch_key(place, key);
         Ok(edit)
     }
 
     /// Begins to create a sorted set at a key that does not exist.
-    pub fn edit_new_sorted_set(&mut self, absent: AbsentKey, limits: Limits) -> SortedSetEdit {
-        self.edit_sorted_set_at(absent.place(), limits)
-    }
-
-    fn edit_sorted_set_at(&mut self, place: KeyLocation, limits: Limits) -> SortedSetEdit {
-        let bytes = std::mem::take(&mut self.spare);
+    pub(super) fn new(txn: &mut Txn<'_>, place: KeyLocation, limits: Limits) -> SortedSetEdit {
+        let bytes = txn.take_spare();
         SortedSetEdit {
             place,
             old: None,
             encoding: Encoding::Listpack,
             limits,
-            hashing: self.shared.hashing,
-            verify: self.shared.heap().is_durable(),
+            hashing: txn.shared().hashing,
+            verify: txn.shared().heap().is_durable(),
             state: State::Listpack { bytes, count: 0, unchanged_prefix: None },
             last: None,
             seen: Some(SeenElements::default()),
@@ -109,9 +105,7 @@ impl Txn<'_> {
             shrunk: false,
         }
     }
-}
 
-impl SortedSetEdit {
     fn broken(&self) -> Error {
         Error::Damaged(self.old.map_or(0, |old| old.at.raw()))
     }
@@ -347,8 +341,7 @@ impl SortedSetEdit {
     pub fn finish(mut self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
         let is_there = if self.changed { self.write(txn, db, key)? } else { self.old.is_some() };
         if let State::Listpack { bytes, .. } = &mut self.state {
-            bytes.clear();
-            txn.spare = std::mem::take(bytes);
+            txn.keep_spare(std::mem::take(bytes));
         }
         Ok(is_there)
     }

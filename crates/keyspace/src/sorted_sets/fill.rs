@@ -5,41 +5,11 @@ use std::cmp::Ordering;
 use structures::sorted_set::SortedSet;
 
 use super::edit::{SortedSetEdit, State};
-use crate::members::Limits;
 use crate::types::Encoding;
-use crate::{Db, Error, Key, Txn};
+use crate::{Error, Txn};
 
 /// More members than this are written at once, if they are also more than Redis calls small.
 pub const MANY: usize = 256;
-
-impl Txn<'_> {
-    /// Replaces the value of a key, of any type, by a sorted set of these members, which must be
-    /// distinct. Returns true if anything was written.
-    pub fn put_sorted_set<'a>(
-        &mut self,
-        db: Db,
-        key: &Key<'_>,
-        members: impl IntoIterator<Item = (&'a [u8], f64)>,
-        limits: Limits,
-    ) -> Result<bool, Error> {
-        let mut members: Vec<(&[u8], f64)> = members.into_iter().collect();
-        sort_scored(&mut members);
-        let was_there = match members.is_empty() {
-            true => self.delete(db, key)?,
-            false => self.delete_to_overwrite(db, key)?,
-        };
-        let mut edit = self.edit_sorted_set(db, key, limits)?;
-        if members.len() > limits.entries.max(MANY) {
-            edit.fill(self, &members)?;
-        } else {
-            for (member, score) in members {
-                edit.change(self, member, |_| Some(score))?;
-            }
-        }
-        let is_there = edit.finish(self, db, key)?;
-        Ok(was_there || is_there)
-    }
-}
 
 /// Compares scores; -0 and 0 are equal.
 fn by_score(one: f64, other: f64) -> Ordering {
@@ -73,7 +43,11 @@ pub fn sort_scored(members: &mut Vec<(&[u8], f64)>) {
 
 impl SortedSetEdit {
     /// Makes a new sorted set a table of these members, which must be sorted.
-    fn fill(&mut self, txn: &mut Txn<'_>, members: &[(&[u8], f64)]) -> Result<(), Error> {
+    pub(super) fn fill(
+        &mut self,
+        txn: &mut Txn<'_>,
+        members: &[(&[u8], f64)],
+    ) -> Result<(), Error> {
         let hashing = self.hashing;
         let shard = &mut txn.shards[self.place.shard];
         let table = SortedSet::create_of(shard, |member| hashing.hash(member), members)?;

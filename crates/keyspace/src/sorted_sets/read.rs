@@ -7,12 +7,11 @@ use structures::Damaged;
 use structures::dict::Member;
 use structures::sorted_set::{FoundMember, SortedSet};
 
+use crate::Error;
 use crate::collection::{Head, Layout, ScoredItem, Text, item, pairs};
 use crate::entry;
 use crate::key::Hashing;
-use crate::layout::Kind;
 use crate::members::{ASKED_AT_ONCE, find, listpack_bytes, prefetch_members, sound_table};
-use crate::{Entry, Error, Txn, Type};
 
 /// A sorted set that is read in place. Ranks count from 0, the lowest score.
 pub struct SortedSetRef<'t> {
@@ -28,21 +27,8 @@ enum Repr<'t> {
     Table(SortedSet),
 }
 
-impl Txn<'_> {
-    /// Returns the sorted set of an entry.
-    pub fn sorted_set(&self, entry: &Entry) -> Result<SortedSetRef<'_>, Error> {
-        let shard = &self.shards[entry.shard];
-        match entry::sound(shard, entry.at)? {
-            Kind::Collection(head) if head.what == Type::SortedSet => {
-                SortedSetRef::read(shard, self.shared.hashing, entry.at, head)
-            }
-            _ => Err(Error::WrongType),
-        }
-    }
-}
-
 impl<'t> SortedSetRef<'t> {
-    fn read(
+    pub(super) fn read(
         shard: &'t Shard<'t>,
         hashing: Hashing,
         at: Ptr,

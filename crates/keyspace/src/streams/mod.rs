@@ -332,7 +332,12 @@ impl StreamEdit<'_, '_> {
     }
 }
 
-impl Txn<'_> {
+/// The operation that changes streams: all changes go through a [`StreamEdit`].
+pub struct Streams<'t, 'k> {
+    txn: &'t mut Txn<'k>,
+}
+
+impl<'k> Txn<'k> {
     /// Returns the stream of an entry.
     pub fn stream(&self, entry: &Entry) -> Result<StreamRef<'_>, Error> {
         let shard = &self.shards[entry.shard];
@@ -347,16 +352,24 @@ impl Txn<'_> {
         }
     }
 
+    /// Returns the operation that changes streams.
+    #[inline]
+    pub fn streams(&mut self) -> Streams<'_, 'k> {
+        Streams { txn: self }
+    }
+}
+
+impl Streams<'_, '_> {
     /// Changes the stream of a key. Creates the stream if there is none.
-    pub fn edit_stream<T>(
+    pub fn edit<T>(
         &mut self,
         db: Db,
         key: &Key<'_>,
         change: impl FnOnce(&mut StreamEdit<'_, '_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let (place, old) = self.open_sound(db, key)?;
-        let queue = self.queue(place.shard);
-        let shard = &mut self.shards[place.shard];
+        let (place, old) = self.txn.open_sound(db, key)?;
+        let queue = self.txn.queue(place.shard);
+        let shard = &mut self.txn.shards[place.shard];
         let verify = shard.heap().is_durable();
         let (stream, at) = match old {
             Some(old) => {
@@ -374,18 +387,18 @@ impl Txn<'_> {
         let mut edit = StreamEdit { shard, queue, verify, stream, changed, changed_metadata, at };
         let answer = change(&mut edit)?;
         let StreamEdit { mut stream, changed, changed_metadata, .. } = edit;
-        stream.save(&mut self.shards[place.shard]);
+        stream.save(&mut self.txn.shards[place.shard]);
         match old {
-            Some(_) => self.touch_key(place, key),
+            Some(_) => self.txn.touch_key(place, key),
             None => {
                 let value = Value::Collection(HEAD, stream.word());
-                self.put(place, key, None, value, 0, Expire::Clear)?;
+                self.txn.put(place, key, None, value, 0, Expire::Clear)?;
             }
         }
         if changed || old.is_none() {
-            self.record_change(place.shard, db, key.bytes(), Event::Written);
+            self.txn.record_change(place.shard, db, key.bytes(), Event::Written);
         } else if changed_metadata {
-            self.record_change(place.shard, db, key.bytes(), Event::MetadataOnly);
+            self.txn.record_change(place.shard, db, key.bytes(), Event::MetadataOnly);
         }
         Ok(answer)
     }

@@ -6,29 +6,31 @@
 //! damaged. The heap invalidates stale bytes: see its documentation.
 //!
 //! A string in an entry is verified when it is copied, not when the copy is read again: DRAM is
-//! trusted here, as it is everywhere. A blob is not verified here, as it is not by [`Txn::string`].
+//! trusted here, as it is everywhere. A blob is not verified here, as it is not by
+//! [`Txn::string`](crate::Txn::string).
 
 use heap::{Shard, View};
 
+use super::Strings;
 use crate::entry;
 use crate::layout::{Kind, body_at};
 use crate::prepared::LARGE;
-use crate::{Entry, Error, Str, Txn};
+use crate::{Entry, Error, Str};
 
 /// The length, in bytes, from which a string is worth a copy. A shorter string is next to the words
 /// that a lookup reads anyway: in the same cache lines, or in the same 256 bytes, which is what
 /// known media read at a time.
 const FROM: usize = 256;
 
-impl Txn<'_> {
-    /// Like [`Txn::string`], for a command that replies with the whole string: reads through the
-    /// read cache, if there is one.
+impl<'t> Strings<'t, '_> {
+    /// Like [`Txn::string`](crate::Txn::string), for a command that replies with the whole string:
+    /// reads through the read cache, if there is one.
     #[inline]
-    pub fn read_string<'t>(&'t mut self, entry: &Entry) -> Result<Str<'t>, Error> {
-        if !self.shards[entry.shard].has_read_cache() {
-            return self.string(entry);
+    pub fn read(self, entry: &Entry) -> Result<Str<'t>, Error> {
+        if !self.txn.shards[entry.shard].has_read_cache() {
+            return self.txn.string(entry);
         }
-        read(&mut self.shards[entry.shard], entry)
+        read(&mut self.txn.shards[entry.shard], entry)
     }
 }
 

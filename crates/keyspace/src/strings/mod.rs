@@ -19,9 +19,32 @@ use crate::integer::canonical_int;
 use crate::layout::{Kind, VALUE_INLINE, body_at, int_cell};
 use crate::txn::{KeyLocation, Old};
 use crate::value::checked_len;
-use crate::{Db, Error, Event, Expire, Key, Prepared, Str, Txn};
+use crate::{Db, Entry, Error, Event, Expire, Key, Prepared, Str, Txn};
+
+/// The operations on strings: writes, and the reads that take more than [`Txn::string`] does.
+pub struct Strings<'t, 'k> {
+    txn: &'t mut Txn<'k>,
+}
 
 impl<'k> Txn<'k> {
+    /// Returns the string that the key holds. A string in the entry itself is verified here, a blob
+    /// by the scrub.
+    pub fn string<'t>(&'t self, entry: &Entry) -> Result<Str<'t>, Error> {
+        let shard = &self.shards[entry.shard];
+        match entry::sound(shard, entry.at)? {
+            Kind::Collection(_) => Err(Error::WrongType),
+            kind => Str::read_as(shard, entry.at, kind),
+        }
+    }
+
+    /// Returns the operations on strings.
+    #[inline]
+    pub fn strings(&mut self) -> Strings<'_, 'k> {
+        Strings { txn: self }
+    }
+}
+
+impl<'k> Strings<'_, 'k> {
     /// Sets a large string that was written before the key's shard was locked. Counts as a use of
     /// the key.
     ///
@@ -34,18 +57,18 @@ impl<'k> Txn<'k> {
         prepared: Prepared<'k>,
         expire: Expire,
     ) -> Result<(), Error> {
-        let (place, old) = self.open(db, key)?;
+        let (place, old) = self.txn.open(db, key)?;
         if old.is_some() {
-            self.touch_key(place, key);
+            self.txn.touch_key(place, key);
         }
-        let blob = prepared.adopt(key, &mut self.shards[place.shard]);
+        let blob = prepared.adopt(key, &mut self.txn.shards[place.shard]);
         self.put_blob(place, key, old, blob, expire)?;
-        self.record_change(place.shard, db, key.bytes, Event::Written);
+        self.txn.record_change(place.shard, db, key.bytes, Event::Written);
         Ok(())
     }
 }
 
-impl Txn<'_> {
+impl Strings<'_, '_> {
     /// Sets a string. A string that spells an integer is stored as one. Counts as a use of the key.
     #[inline]
     pub fn set(
@@ -55,22 +78,22 @@ impl Txn<'_> {
         value: &[u8],
         expire: Expire,
     ) -> Result<(), Error> {
-        let (place, old) = self.open(db, key)?;
+        let (place, old) = self.txn.open(db, key)?;
         if old.is_some() {
-            self.touch_key(place, key);
+            self.txn.touch_key(place, key);
         }
         match canonical_int(value) {
             Some(int) => self.put_int(place, key, old, int, expire)?,
             None => self.put_bytes(place, key, old, value, false, expire)?,
         }
-        self.record_change(place.shard, db, key.bytes, Event::Written);
+        self.txn.record_change(place.shard, db, key.bytes, Event::Written);
         Ok(())
     }
 
-    /// Like [`Txn::set`], without an expiry time. Returns false, and changes nothing, if the key
-    /// exists.
+    /// Like [`Strings::set`], without an expiry time. Returns false, and changes nothing, if the
+    /// key exists.
     pub fn set_new(&mut self, db: Db, key: &Key<'_>, value: &[u8]) -> Result<bool, Error> {
-        let (place, old) = self.open(db, key)?;
+        let (place, old) = self.txn.open(db, key)?;
         if old.is_some() {
             return Ok(false);
         }
@@ -78,7 +101,7 @@ impl Txn<'_> {
             Some(int) => self.put_int(place, key, None, int, Expire::Clear)?,
             None => self.put_bytes(place, key, None, value, false, Expire::Clear)?,
         }
-        self.record_change(place.shard, db, key.bytes, Event::Written);
+        self.txn.record_change(place.shard, db, key.bytes, Event::Written);
         Ok(true)
     }
 
@@ -93,8 +116,8 @@ impl Txn<'_> {
         self.set_bytes(db, key, value, false, expire)
     }
 
-    /// Like [`Txn::set_raw`], for a string that a command put together: OBJECT ENCODING calls it
-    /// "raw".
+    /// Like [`Strings::set_raw`], for a string that a command put together: OBJECT ENCODING calls
+    /// it "raw".
     pub fn set_built(
         &mut self,
         db: Db,
@@ -113,9 +136,9 @@ impl Txn<'_> {
         value: i64,
         expire: Expire,
     ) -> Result<(), Error> {
-        let (place, old) = self.open(db, key)?;
+        let (place, old) = self.txn.open(db, key)?;
         self.put_int(place, key, old, value, expire)?;
-        self.record_change(place.shard, db, key.bytes, Event::Written);
+        self.txn.record_change(place.shard, db, key.bytes, Event::Written);
         Ok(())
     }
 
@@ -133,12 +156,12 @@ impl Txn<'_> {
         };
         match old {
             Some(old) if old.kind == Kind::Int => {
-                let shard = &mut self.shards[place.shard];
+                let shard = &mut self.txn.shards[place.shard];
                 let cell = entry::cell(shard, old.at);
                 shard.set(cell, word);
-                self.move_expiry(place, key, old, expire.resolve(old.expiry))
+                self.txn.move_expiry(place, key, old, expire.resolve(old.expiry))
             }
-            _ => self.put(place, key, old, Value::Int(value), 0, expire),
+            _ => self.txn.put(place, key, old, Value::Int(value), 0, expire),
         }
     }
 
@@ -151,9 +174,9 @@ impl Txn<'_> {
         raw: bool,
         expire: Expire,
     ) -> Result<(), Error> {
-        let (place, old) = self.open(db, key)?;
+        let (place, old) = self.txn.open(db, key)?;
         self.put_bytes(place, key, old, bytes, raw, expire)?;
-        self.record_change(place.shard, db, key.bytes, Event::Written);
+        self.txn.record_change(place.shard, db, key.bytes, Event::Written);
         Ok(())
     }
 
@@ -167,7 +190,7 @@ impl Txn<'_> {
             }
             Some(old) => self.append_to(place, key, old, bytes)?,
         };
-        self.record_change(place.shard, db, key.bytes, Event::Written);
+        self.txn.record_change(place.shard, db, key.bytes, Event::Written);
         Ok(len)
     }
 
@@ -178,7 +201,7 @@ impl Txn<'_> {
         old: Old,
         bytes: &[u8],
     ) -> Result<usize, Error> {
-        let shard = &mut self.shards[place.shard];
+        let shard = &mut self.txn.shards[place.shard];
         let old_len = Str::read(shard, old.at)?.len();
         let len = checked_len(old_len, bytes.len())?;
         match old.kind {
@@ -213,7 +236,7 @@ impl Txn<'_> {
         bytes: &[u8],
     ) -> Result<usize, Error> {
         let (place, old) = self.open_string(db, key)?;
-        let shard = &self.shards[place.shard];
+        let shard = &self.txn.shards[place.shard];
         let old_len = old.map_or(Ok(0), |old| Str::read(shard, old.at).map(|old| old.len()))?;
         if bytes.is_empty() {
             return Ok(old_len);
@@ -221,7 +244,7 @@ impl Txn<'_> {
         let len = checked_len(at, bytes.len())?.max(old_len);
         match old {
             Some(old) if old.kind == Kind::Blob => {
-                let shard = &mut self.shards[place.shard];
+                let shard = &mut self.txn.shards[place.shard];
                 let blob = entry::blob(shard, old.at);
                 let changed = blob.set_range(shard, at as u64, bytes);
                 let changed = changed.map_err(|error| refused(error, old.at))?;
@@ -229,7 +252,7 @@ impl Txn<'_> {
             }
             _ => self.rewrite(place, key, old, at, bytes)?,
         }
-        self.record_change(place.shard, db, key.bytes, Event::Written);
+        self.txn.record_change(place.shard, db, key.bytes, Event::Written);
         Ok(len)
     }
 
@@ -242,7 +265,7 @@ impl Txn<'_> {
         at: usize,
         bytes: &[u8],
     ) -> Result<(), Error> {
-        let shard = &self.shards[place.shard];
+        let shard = &self.txn.shards[place.shard];
         let mut copy = old
             .map_or(Ok(Vec::new()), |old| Str::read(shard, old.at).and_then(|old| old.to_vec()))?;
         let len = copy.len().max(at + bytes.len());
@@ -251,7 +274,7 @@ impl Txn<'_> {
             copy[at..at + bytes.len()].copy_from_slice(bytes);
             // A string that was appended to will probably be appended to again.
             let spare = if old.is_some() { len.min(VALUE_INLINE - len) } else { 0 };
-            return self.put(
+            return self.txn.put(
                 place,
                 key,
                 old,
@@ -260,10 +283,10 @@ impl Txn<'_> {
                 Expire::Keep,
             );
         }
-        let shard = &mut self.shards[place.shard];
+        let shard = &mut self.txn.shards[place.shard];
         let blob = Blob::create(shard, &copy)?.set_range(shard, at as u64, bytes);
         let blob = blob.map_err(|error| refused(error, Ptr::NULL))?;
-        self.put(place, key, old, Value::Blob(blob), 0, Expire::Keep)
+        self.txn.put(place, key, old, Value::Blob(blob), 0, Expire::Keep)
     }
 
     #[inline]
@@ -277,10 +300,10 @@ impl Txn<'_> {
         expire: Expire,
     ) -> Result<(), Error> {
         if bytes.len() <= VALUE_INLINE {
-            return self.put(place, key, old, Value::Inline { bytes, raw }, 0, expire);
+            return self.txn.put(place, key, old, Value::Inline { bytes, raw }, 0, expire);
         }
         checked_len(bytes.len(), 0)?;
-        let blob = Blob::create(&mut self.shards[place.shard], bytes)?;
+        let blob = Blob::create(&mut self.txn.shards[place.shard], bytes)?;
         self.put_blob(place, key, old, blob, expire)
     }
 
@@ -294,21 +317,21 @@ impl Txn<'_> {
     ) -> Result<(), Error> {
         match old {
             Some(old) if old.kind == Kind::Blob => {
-                let queue = self.queue(place.shard);
-                let shard = &mut self.shards[place.shard];
+                let queue = self.txn.queue(place.shard);
+                let shard = &mut self.txn.shards[place.shard];
                 let before = entry::blob(shard, old.at);
                 let cell = entry::cell(shard, old.at);
                 shard.set(cell, blob.word());
                 entry::release_blob(shard, queue, before)?;
-                self.move_expiry(place, key, old, expire.resolve(old.expiry))
+                self.txn.move_expiry(place, key, old, expire.resolve(old.expiry))
             }
-            _ => self.put(place, key, old, Value::Blob(blob), 0, expire),
+            _ => self.txn.put(place, key, old, Value::Blob(blob), 0, expire),
         }
     }
 
     fn swing_blob(&mut self, place: KeyLocation, old: Old, before: Blob, after: Blob) {
         if before != after {
-            let shard = &mut self.shards[place.shard];
+            let shard = &mut self.txn.shards[place.shard];
             let cell = entry::cell(shard, old.at);
             shard.set(cell, after.word());
         }
@@ -316,7 +339,7 @@ impl Txn<'_> {
 
     /// Like [`Txn::open_sound`], for a change that needs a string.
     fn open_string(&mut self, db: Db, key: &Key<'_>) -> Result<(KeyLocation, Option<Old>), Error> {
-        let (place, old) = self.open_sound(db, key)?;
+        let (place, old) = self.txn.open_sound(db, key)?;
         match old.map(|old| old.kind) {
             Some(Kind::Collection(_)) => Err(Error::WrongType),
             _ => Ok((place, old)),

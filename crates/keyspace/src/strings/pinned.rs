@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use heap::{Heap, Pin, Ptr};
 
-use crate::{Entry, Error, Prepared, Txn};
+use super::Strings;
+use crate::{Entry, Error};
 
 /// A string that can be read without a lock.
 #[derive(Debug)]
@@ -24,22 +25,11 @@ enum Piece {
     Zeros(usize),
 }
 
-impl<'k> Txn<'k> {
-    /// Attaches a prepared string, for the command that will set it.
-    pub fn attach(&mut self, prepared: Prepared<'k>) {
-        self.attached = Some(Box::new(prepared));
-    }
-
-    /// Takes the attached string, to pass it to [`Txn::set_prepared`].
-    #[inline]
-    pub fn take_attached(&mut self) -> Option<Box<Prepared<'k>>> {
-        self.attached.take()
-    }
-
+impl Strings<'_, '_> {
     /// Pins a string, so that it can be read after the transaction is dropped.
-    pub fn pin_string(&self, entry: &Entry) -> Result<Pinned, Error> {
-        let value = self.string(entry)?;
-        let shard = &self.shards[entry.shard];
+    pub fn pin(&self, entry: &Entry) -> Result<Pinned, Error> {
+        let value = self.txn.string(entry)?;
+        let shard = &self.txn.shards[entry.shard];
         let mut pieces = Vec::new();
         value.pieces(0, usize::MAX, &mut |bytes| {
             pieces.push(match shard.place_of(bytes) {
@@ -48,7 +38,7 @@ impl<'k> Txn<'k> {
             });
         })?;
         let len = value.len();
-        Ok(Pinned { heap: Arc::clone(&self.shared.heap), pin: shard.pin(), len, pieces })
+        Ok(Pinned { heap: Arc::clone(&self.txn.shared().heap), pin: shard.pin(), len, pieces })
     }
 }
 

@@ -35,14 +35,6 @@ impl Expire {
 }
 
 impl Txn<'_> {
-    /// Sets (`Some(unix ms)`) or removes the expiry time. Returns false if there is no such key.
-    pub fn set_expiry(&mut self, db: Db, key: &Key<'_>, at: Option<u64>) -> Result<bool, Error> {
-        let (place, Some(old)) = self.open(db, key)? else { return Ok(false) };
-        self.move_expiry(place, key, old, at.unwrap_or(0) | old.expiry & FIELDS)?;
-        self.record_change(place.shard, db, key.bytes, Event::Written);
-        Ok(true)
-    }
-
     /// Changes the expiry word of an entry in place, and adds the entry to the index of expiry
     /// times or removes it from there as needed.
     pub(crate) fn move_expiry(
@@ -63,7 +55,7 @@ impl Txn<'_> {
 
     /// Replaces `before` by `after` in the index of expiry times; `None` stands for no entry.
     #[inline]
-    pub(crate) fn link_expiry(
+    pub(super) fn link_expiry(
         &mut self,
         place: KeyLocation,
         hash: u64,
@@ -103,7 +95,7 @@ impl Txn<'_> {
     /// Updates the counts of hashes with field expiration for an entry whose expiry word changes
     /// (0: the entry is absent, or has no times).
     #[inline]
-    pub(crate) fn count_fields_of(&mut self, place: KeyLocation, before: u64, after: u64) {
+    pub(super) fn count_fields_of(&mut self, place: KeyLocation, before: u64, after: u64) {
         if (before | after) & FIELDS != 0 {
             let counts = self.field_counts(place).plus(FieldCounts::of(after));
             self.set_field_counts(place, counts.minus(FieldCounts::of(before)));
@@ -112,7 +104,7 @@ impl Txn<'_> {
 
     /// Deletes a key that has expired, or of which all fields have.
     #[cold]
-    pub(crate) fn expire(
+    pub(super) fn expire(
         &mut self,
         place: KeyLocation,
         db: Db,
@@ -136,7 +128,7 @@ impl Txn<'_> {
     }
 
     /// Counts the fields of a hash as expired if the hash is deleted because all of them are.
-    pub(crate) fn count_expired_fields(&self, place: KeyLocation, at: Ptr) {
+    pub(super) fn count_expired_fields(&self, place: KeyLocation, at: Ptr) {
         let shard = &self.shards[place.shard];
         if entry::expiry_word(shard, at) & FIELDS == 0 {
             return;

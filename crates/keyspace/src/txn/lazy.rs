@@ -15,7 +15,7 @@ pub(super) type LazilyExpired = Vec<(Db, Box<[u8]>)>;
 impl Txn<'_> {
     /// Remembers an expired key.
     #[cold]
-    pub(crate) fn add_lazily_expired(&mut self, db: Db, key: &Key<'_>) {
+    pub(super) fn add_lazily_expired(&mut self, db: Db, key: &Key<'_>) {
         let lazily_expired = self.lazily_expired.get_or_insert_default();
         if lazily_expired.len() < MOST {
             lazily_expired.push((db, key.bytes().into()));

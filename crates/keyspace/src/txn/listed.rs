@@ -16,7 +16,7 @@ use crate::{Change, Db, Event, Key, Watch};
 impl Txn<'_> {
     /// Clears the list of changes if they have been committed.
     #[inline]
-    pub(crate) fn drop_committed(&mut self) {
+    pub(super) fn drop_committed(&mut self) {
         if self.committed {
             self.changes = None;
             self.committed = false;

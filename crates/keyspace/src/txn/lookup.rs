@@ -1,13 +1,10 @@
-//! Lookup of a key's entry, and the properties that an entry records.
+//! Lookup of a key's entry.
 
-use heap::{Ptr, View};
+use heap::Ptr;
 use structures::index::Slot;
 
 use super::{Entry, KeyLocation, Txn};
-use crate::layout::Kind;
-use crate::types::{Encoding, Type};
-use crate::value::{self, Str};
-use crate::{Db, Error, Key, collection, entry};
+use crate::{Db, Error, Key, entry};
 
 /// The slot of the key that was looked up last: commands look a key up, then write it.
 #[derive(Clone, Copy)]
@@ -99,47 +96,5 @@ impl Txn<'_> {
         }
         self.expire(place, db, key, slot)?;
         Ok(None)
-    }
-
-    /// Returns the type of the value.
-    pub fn type_of(&self, entry: &Entry) -> Type {
-        match entry::kind(&self.shards[entry.shard], entry.at) {
-            Kind::Collection(head) => head.what,
-            _ => Type::String,
-        }
-    }
-
-    /// Returns the encoding of the value.
-    pub fn encoding(&self, entry: &Entry) -> Encoding {
-        value::encoding(&self.shards[entry.shard], entry.at)
-    }
-
-    /// Returns when the key expires, in unix ms.
-    pub fn expiry(&self, entry: &Entry) -> Option<u64> {
-        Some(entry::expiry(&self.shards[entry.shard], entry.at)).filter(|&at| at != 0)
-    }
-
-    /// Returns the string that the key holds. A string in the entry itself is verified here, a blob
-    /// by the scrub.
-    pub fn string<'t>(&'t self, entry: &Entry) -> Result<Str<'t>, Error> {
-        let shard = &self.shards[entry.shard];
-        match entry::sound(shard, entry.at)? {
-            Kind::Collection(_) => Err(Error::WrongType),
-            kind => Str::read_as(shard, entry.at, kind),
-        }
-    }
-
-    /// Returns how many bytes of the heap the key, its value and its index slots take.
-    pub fn memory(&self, entry: &Entry) -> u64 {
-        let shard = &self.shards[entry.shard];
-        let mut bytes = shard.capacity(entry.at) as u64 + collection::INDEX_COST;
-        match entry::kind(shard, entry.at) {
-            Kind::Collection(head) => {
-                let word = shard.word(entry::cell(shard, entry.at));
-                bytes += collection::memory(shard, head, word);
-            }
-            _ => entry::owned(shard, entry.at, |block| bytes += shard.capacity(block) as u64),
-        }
-        bytes
     }
 }

@@ -9,10 +9,17 @@
 //! transaction is dropped, so that a command log can be written in between.
 //!
 //! This module has what the operations on all types need: the locked shards, the lookup of a key
-//! (`lookup`), the staging of its entry (`write`, `expiry`), the list of changes (`listed`),
-//! rollback (`savepoint`) and commit (`commit`). It knows only the format of entries and of what
-//! they own. The operations are grouped by type in `strings`, `lists`, `members`, `sorted_sets` and
-//! `streams`; operations on values of any type are in `keys`, `elements` and `databases`.
+//! (`lookup`) and what its entry says of it (`properties`), the staging of its entry (`write`,
+//! `expiry`), the list of changes (`listed`), rollback (`savepoint`) and commit (`commit`). It
+//! knows only the format of entries and of what they own.
+//!
+//! The operations are in a module for each type: `strings`, `bitmap`, `hyperloglog`, `lists`,
+//! `members` (hashes and sets), `sorted_sets`, `streams`; those on values of any type are in `keys`
+//! and `elements`, those on whole databases in `databases`, those on function libraries in
+//! `functions`. Such a module owns a handle, such as [`crate::Lists`], which has the operations
+//! that change values of the type and nothing else, and it adds to [`Txn`] the method that returns
+//! the handle and the one that reads a value that was found. A handle is a reference to the
+//! transaction, so that taking it costs nothing.
 
 mod commit;
 mod expiry;
@@ -20,11 +27,13 @@ mod lazy;
 mod lazy_free;
 mod listed;
 mod lookup;
+mod properties;
 mod savepoint;
 mod uses;
 mod write;
 
 pub use expiry::Expire;
+pub use properties::Properties;
 pub use savepoint::Savepoint;
 pub use write::AbsentKey;
 pub(crate) use write::Old;
@@ -83,8 +92,25 @@ impl KeyLocation {
 
 /// The locked shards of one command, of a batch or of one EXEC. A transaction that is dropped
 /// without `commit` changes nothing.
+///
+/// It finds keys, undoes and commits changes. The operations on values are elsewhere: a value that
+/// was found is read by its entry, and values are changed by their keys, through handles.
+///
+/// | | read | changed |
+/// |---|---|---|
+/// | strings | [`Txn::string`] | [`Txn::strings`] |
+/// | bitmaps, which are strings | [`Str::bit`](crate::Str::bit) | [`Txn::bitmaps`] |
+/// | HyperLogLogs, which are strings | [`Txn::hyperloglogs`] | [`Txn::hyperloglogs`] |
+/// | lists | [`Txn::list`] | [`Txn::lists`] |
+/// | hashes | [`Txn::members`] | [`Txn::hashes`] |
+/// | sets | [`Txn::members`] | [`Txn::sets`] |
+/// | sorted sets | [`Txn::sorted_set`] | [`Txn::sorted_sets`] |
+/// | streams | [`Txn::stream`] | [`Txn::streams`] |
+/// | any type | [`Txn::properties`], [`Txn::elements`], [`Txn::content`] | [`Txn::keys`] |
+/// | databases | [`Txn::database`] | [`Txn::databases`] |
+/// | function libraries | [`Txn::library`] | [`Txn::libraries`] |
 pub struct Txn<'k> {
-    pub(crate) shared: &'k Shared,
+    shared: &'k Shared,
     pub(crate) shards: SmallVec<[Shard<'k>; SHARDS]>,
     map: u64,
     now: u64,
@@ -100,13 +126,13 @@ pub struct Txn<'k> {
     /// Expired keys that readers met, to be deleted later.
     lazily_expired: Option<Box<LazilyExpired>>,
     /// A large string that was written before the shards were locked.
-    pub(crate) attached: Option<Box<Prepared<'k>>>,
+    attached: Option<Box<Prepared<'k>>>,
     /// Whether finding a key counts as a use of it.
     touches: bool,
     /// Values that are freed in the background after the commit.
     deferred: Deferred,
     /// A buffer for the bytes of a packed collection that is being changed.
-    pub(crate) spare: Vec<u8>,
+    spare: Vec<u8>,
 }
 
 impl<'k> Txn<'k> {
@@ -198,6 +224,36 @@ impl<'k> Txn<'k> {
         }
         self.forget();
         true
+    }
+
+    /// Attaches a prepared string, for the command that will set it.
+    pub fn attach(&mut self, prepared: Prepared<'k>) {
+        self.attached = Some(Box::new(prepared));
+    }
+
+    /// Takes the attached string, to pass it to [`crate::Strings::set_prepared`].
+    #[inline]
+    pub fn take_attached(&mut self) -> Option<Box<Prepared<'k>>> {
+        self.attached.take()
+    }
+
+    /// Takes a buffer for the bytes of a packed collection that is being changed.
+    #[inline]
+    pub(crate) fn take_spare(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.spare)
+    }
+
+    /// Keeps a buffer for the next packed collection that is changed.
+    #[inline]
+    pub(crate) fn keep_spare(&mut self, mut bytes: Vec<u8>) {
+        bytes.clear();
+        self.spare = bytes;
+    }
+
+    /// Returns what all transactions of the keyspace share.
+    #[inline]
+    pub(crate) fn shared(&self) -> &'k Shared {
+        self.shared
     }
 
     #[inline]

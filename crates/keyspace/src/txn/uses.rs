@@ -1,31 +1,15 @@
-//! Uses of keys, which a transaction records in the shard's [`AccessTable`] and reads from there.
+//! Uses of keys, which a transaction records in the shard's [`AccessTable`].
 //!
 //! [`AccessTable`]: crate::eviction::access::AccessTable
 
-use super::{Entry, KeyLocation};
-use crate::{Db, Key, Txn};
+use super::KeyLocation;
+use crate::{Key, Txn};
 
 impl Txn<'_> {
-    /// Returns how many milliseconds ago the key was last used.
-    pub fn idle_ms(&self, entry: &Entry) -> u64 {
-        self.volatile(entry.shard).access.idle_ms(entry.which, self.now())
-    }
-
-    /// Returns Redis's logarithmic counter of uses; meaningful under an LFU policy.
-    pub fn frequency(&self, entry: &Entry) -> u8 {
-        let lfu = self.shared.lfu_settings();
-        self.volatile(entry.shard).access.frequency(entry.which, self.now(), lfu)
-    }
-
     /// Sets whether finding a key counts as a use of it from now on.
     #[inline]
     pub fn set_touches(&mut self, touches: bool) {
         self.touches = touches;
-    }
-
-    /// Records a use of the key, as TOUCH does.
-    pub fn touch(&mut self, entry: &Entry) {
-        self.volatile(entry.shard).access.touch(entry.which, self.now(), self.shared.lfu());
     }
 
     #[inline]
@@ -33,25 +17,6 @@ impl Txn<'_> {
         if self.touches {
             let which = place.which(key.hash);
             self.volatile(place.shard).access.touch(which, self.now(), self.shared.lfu());
-        }
-    }
-
-    /// Sets how long ago a key was last used. Does nothing under an LFU policy, which does not use
-    /// it.
-    pub fn set_idle(&mut self, db: Db, key: &Key<'_>, idle_ms: u64) {
-        if self.shared.lfu().is_none() {
-            let place = self.place(db, key);
-            self.volatile(place.shard).access.set_idle(place.which(key.hash), self.now(), idle_ms);
-        }
-    }
-
-    /// Sets Redis's logarithmic counter of uses of a key. Does nothing unless the policy is LFU,
-    /// since no other policy uses it.
-    pub fn set_frequency(&mut self, db: Db, key: &Key<'_>, frequency: u8) {
-        if let Some(lfu) = self.shared.lfu() {
-            let (place, now) = (self.place(db, key), self.now());
-            let which = place.which(key.hash);
-            self.volatile(place.shard).access.set_frequency(which, now, lfu, frequency);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::collection::Head;
 use crate::entry::{self, Value};
 use crate::key::MAX_KEY;
 use crate::layout::{Counts, KEY_INLINE, Kind};
-use crate::{Db, Error, Event, Key, Txn};
+use crate::{Db, Error, Key, Txn};
 
 /// A key's entry as a writer found it.
 #[derive(Clone, Copy)]
@@ -194,21 +194,10 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Deletes a key. Returns false if there was none, or only an expired one.
-    pub fn delete(&mut self, db: Db, key: &Key<'_>) -> Result<bool, Error> {
-        let place = self.place(db, key);
-        let Some(slot) = self.slot_mut(place, db, key)? else { return Ok(false) };
-        self.unlink(place, key.hash, slot, true)?;
-        self.record_change(place.shard, db, key.bytes, Event::Deleted);
-        Ok(true)
-    }
-
-    /// Deletes a key that the caller creates again next, with another value: it is then not listed
-    /// as new.
-    pub fn delete_to_overwrite(&mut self, db: Db, key: &Key<'_>) -> Result<bool, Error> {
-        let was_there = self.delete(db, key)?;
-        self.is_overwritten = was_there;
-        Ok(was_there)
+    /// Notes whether the next key that is linked replaces one that was just deleted: it is then not
+    /// listed as new.
+    pub(crate) fn set_overwritten(&mut self, is_overwritten: bool) {
+        self.is_overwritten = is_overwritten;
     }
 
     /// Returns the cell of an entry: the word from which its collection is reached.

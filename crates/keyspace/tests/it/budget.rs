@@ -46,12 +46,12 @@ const KEY: &str = "key:000000000001";
 
 fn set(txn: &mut Txn<'_>, key: &str, value: &[u8], expire: Expire) {
     let key = txn.key(key.as_bytes());
-    txn.set(db(0), &key, value, expire).expect("free memory");
+    txn.strings().set(db(0), &key, value, expire).expect("free memory");
 }
 
 fn delete(txn: &mut Txn<'_>, key: &str) {
     let key = txn.key(key.as_bytes());
-    txn.delete(db(0), &key).expect("free memory");
+    txn.keys().delete(db(0), &key).expect("free memory");
 }
 
 #[test]
@@ -79,12 +79,12 @@ fn writes_keep_within_their_budget() {
     check("INCR", c, 1, 1);
     let c = cost(&ks, &[KEY], there, |txn| {
         let key = txn.key(KEY.as_bytes());
-        txn.set_expiry(db(0), &key, Some(NOW + 5)).expect("free memory");
+        txn.keys().set_expiry(db(0), &key, Some(NOW + 5)).expect("free memory");
     });
     check("EXPIRE", c, 1, 2);
     let c = cost(&ks, &[KEY], expiring, |txn| {
         let key = txn.key(KEY.as_bytes());
-        txn.set_expiry(db(0), &key, None).expect("free memory");
+        txn.keys().set_expiry(db(0), &key, None).expect("free memory");
     });
     check("PERSIST", c, 1, 2);
     let c = cost(&ks, &[KEY], there, |txn| delete(txn, KEY));
@@ -111,7 +111,7 @@ fn an_append_with_space_costs_its_bytes() {
     let ks = emulated(&dir.path().join("pool"), 4);
     let append = |txn: &mut Txn<'_>, bytes: &[u8]| {
         let key = txn.key(KEY.as_bytes());
-        txn.append(db(0), &key, bytes).expect("free memory");
+        txn.strings().append(db(0), &key, bytes).expect("free memory");
     };
     let c = cost(
         &ks,
@@ -169,7 +169,7 @@ fn swapping_databases_is_one_word() {
     let ks = emulated(&dir.path().join("pool"), 4);
     let before = pmem::counters();
     let mut txn = ks.begin_all(NOW);
-    txn.swap(db(0), db(1)).expect("free memory");
+    txn.databases().swap(db(0), db(1)).expect("free memory");
     txn.commit().expect("a commit");
     check("SWAPDB", pmem::counters().since(&before), 1, 1);
 }

@@ -21,7 +21,10 @@ fn put(ks: &Keyspace, key: &str, what: Type, pairs: &[(&str, &str)]) -> Result<u
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
         let pairs = pairs.iter().map(|(field, value)| (field.as_bytes(), value.as_bytes()));
-        txn.put_members(db(0), &k, what, pairs, LIMITS)
+        match what {
+            Type::Set => txn.sets().add(db(0), &k, pairs.map(|(member, _)| member), LIMITS),
+            _ => txn.hashes().put(db(0), &k, pairs, LIMITS),
+        }
     })
 }
 
@@ -29,14 +32,17 @@ fn remove(ks: &Keyspace, key: &str, what: Type, fields: &[&str]) -> Result<(usiz
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
         let fields = fields.iter().map(|field| field.as_bytes());
-        txn.remove_members(db(0), &k, what, fields)
+        match what {
+            Type::Set => txn.sets().remove(db(0), &k, fields),
+            _ => txn.hashes().remove(db(0), &k, fields),
+        }
     })
 }
 
 fn encoding(ks: &Keyspace, key: &str) -> Encoding {
     let key = ks.key(key.as_bytes());
     let txn = ks.begin_one(key.shard(), NOW);
-    txn.encoding(&txn.peek(db(0), &key).expect("a key"))
+    txn.properties(&txn.peek(db(0), &key).expect("a key")).encoding()
 }
 
 /// Returns what a key holds, after comparing all ways of reading it.
@@ -44,7 +50,7 @@ fn read(ks: &Keyspace, number: usize, key: &str) -> Option<(Type, Fields)> {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.find(db(number), &key)?;
-    let what = txn.type_of(&entry);
+    let what = txn.properties(&entry).value_type();
     let members = txn.members(&entry, what).expect("members");
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
     let mut fields = Fields::new();
@@ -68,7 +74,7 @@ fn read(ks: &Keyspace, number: usize, key: &str) -> Option<(Type, Fields)> {
         (kind, elements.len()),
         (what, fields.len() * if what == Type::Set { 1 } else { 2 })
     );
-    assert!(txn.memory(&entry) > 0);
+    assert!(txn.properties(&entry).memory() > 0);
     Some((what, fields))
 }
 
@@ -134,7 +140,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
         9 => {
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.rename((db(0), &k), (db(0), &o)).expect("free memory");
+                txn.keys().rename((db(0), &k), (db(0), &o)).expect("free memory");
             });
             if let Some(held) = model.0.remove(&at) {
                 model.0.insert((0, other), held);
@@ -144,7 +150,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             let to = random.usize(0..2);
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.copy((db(0), &k), (db(to), &o)).expect("free memory");
+                txn.keys().copy((db(0), &k), (db(to), &o)).expect("free memory");
             });
             if let Some(held) = model.0.get(&at).cloned() {
                 model.0.insert((to, other), held);
@@ -154,10 +160,10 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
                 match random.bool() {
-                    true => txn.delete(db(0), &k).map(|_| ()),
-                    false => txn.set(db(0), &k, b"a string", Expire::Clear),
+                    true => txn.keys().delete(db(0), &k).map(|_| ()),
+                    false => txn.strings().set(db(0), &k, b"a string", Expire::Clear),
                 }
-                .and_then(|()| txn.delete(db(0), &k))
+                .and_then(|()| txn.keys().delete(db(0), &k))
                 .expect("free memory")
             });
             model.0.remove(&at);
@@ -186,7 +192,7 @@ fn lives(ks: &Keyspace, seed: u64, steps: usize) {
             compare(ks, &model);
         }
     }
-    let _ = write(ks, &KEYS, |txn| txn.flush(db(0)));
+    let _ = write(ks, &KEYS, |txn| txn.databases().flush(db(0)));
     reclaim_all(ks);
     ks.check().expect("a sound pool");
 }
@@ -286,7 +292,7 @@ fn a_large_hash_goes_at_once_and_is_freed_in_bounded_steps() {
     let full = ks.heap().used();
     write(&ks, &["large"], |txn| {
         let key = txn.key(b"large");
-        assert_eq!(txn.delete(db(0), &key), Ok(true));
+        assert_eq!(txn.keys().delete(db(0), &key), Ok(true));
     });
     assert!(full - ks.heap().used() < 1024, "the entry and the header alone go at once");
     // A home bucket is freed as a whole, which may exceed the budget.
@@ -313,6 +319,6 @@ fn a_table_whose_number_of_members_cannot_be_read_is_not_changed() {
         assert!(matches!(removed, Err(Error::Damaged(_))), "{removed:?}");
         let added = put(&ks, "big", what, &[("another", "")]);
         assert!(matches!(added, Err(Error::Damaged(_))), "{added:?}");
-        assert_eq!(ks.begin_all(NOW).count(db(0)), 1, "the key is there");
+        assert_eq!(ks.begin_all(NOW).database(db(0)).count(), 1, "the key is there");
     }
 }

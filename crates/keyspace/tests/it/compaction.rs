@@ -12,7 +12,7 @@ use pmem::{DomainRequest, MapOptions, Region};
 fn set(ks: &Keyspace, key: &str, len: usize) -> bool {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
-    let is_set = txn.set(db(0), &key, &vec![b'v'; len], Expire::Clear).is_ok();
+    let is_set = txn.strings().set(db(0), &key, &vec![b'v'; len], Expire::Clear).is_ok();
     if is_set {
         txn.commit().expect("a commit");
     }
@@ -22,7 +22,7 @@ fn set(ks: &Keyspace, key: &str, len: usize) -> bool {
 fn remove(ks: &Keyspace, key: &str) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
-        assert!(txn.delete(db(0), &key).expect("free memory"), "it was there");
+        assert!(txn.keys().delete(db(0), &key).expect("free memory"), "it was there");
     });
 }
 
@@ -125,7 +125,7 @@ fn check_left(ks: &Keyspace, left: &[String]) {
         assert!(common::get(ks, NOW, 0, key).is_some(), "{key}");
     }
     let mut count = 0;
-    ks.begin_all(NOW).for_each(db(0), &mut |_, _| count += 1);
+    ks.begin_all(NOW).database(db(0)).for_each(&mut |_, _| count += 1);
     assert_eq!(count, left.len());
 }
 

@@ -70,10 +70,10 @@ impl Subject for Subjected {
         let mut state = State::new();
         let txn = ks.begin_all(NOW);
         for d in 0..DBS {
-            txn.for_each(db(d), &mut |key, entry| {
+            txn.database(db(d)).for_each(&mut |key, entry| {
                 let known = KEYS.iter().find(|k| k.as_bytes() == key).unwrap_or(&"a key unknown");
                 let value = txn.string(entry).and_then(|value| value.to_vec()).unwrap_or_default();
-                state.insert((d, *known), (value, txn.expiry(entry).unwrap_or(0)));
+                state.insert((d, *known), (value, txn.properties(entry).expiry().unwrap_or(0)));
             });
         }
         drop(txn);
@@ -118,7 +118,7 @@ impl Subject for Subjected {
                     (ks.key(KEYS[*key].as_bytes()), Text::Bytes(*byte, LARGE).bytes());
                 let Ok(prepared) = ks.prepare(&key, &value) else { return Ok(false) };
                 let mut txn = ks.begin_one(key.shard(), NOW);
-                if txn.set_prepared(db(0), &key, prepared, Expire::Clear).is_err() {
+                if txn.strings().set_prepared(db(0), &key, prepared, Expire::Clear).is_err() {
                     return Ok(false);
                 }
                 txn.commit().map_err(|error| error.to_string())?;

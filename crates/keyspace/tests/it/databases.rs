@@ -19,7 +19,7 @@ fn scan(ks: &Keyspace, count: usize, mut between: impl FnMut(usize)) -> HashMap<
     loop {
         common::goes_on();
         let txn = ks.begin_one(ks.scan_shard(cursor), NOW);
-        cursor = txn.scan(db(0), cursor, count, &mut |key, _| {
+        cursor = txn.database(db(0)).scan(cursor, count, &mut |key, _| {
             *seen.entry(String::from_utf8_lossy(key).into_owned()).or_default() += 1;
         });
         drop(txn);
@@ -52,7 +52,7 @@ fn a_scan_meets_every_key_that_stays_while_others_come_and_go() {
             let gone = format!("new:{}:7", round / 2);
             write(&ks, &[&gone], |txn| {
                 let key = txn.key(gone.as_bytes());
-                txn.delete(db(0), &key).expect("free memory");
+                txn.keys().delete(db(0), &key).expect("free memory");
             });
         }
     });
@@ -65,7 +65,7 @@ fn a_cursor_that_no_scan_gave_ends_the_scan() {
     for cursor in [u64::MAX, 1 << 63, 77 << 47] {
         let txn = ks.begin_one(ks.scan_shard(cursor), NOW);
         let mut visited = 0;
-        txn.scan(db(0), cursor, 10, &mut |_, _| visited += 1);
+        txn.database(db(0)).scan(cursor, 10, &mut |_, _| visited += 1);
         assert!(visited <= 10);
     }
 }
@@ -78,13 +78,16 @@ fn every_key_is_walked_and_picked_unless_it_expired() {
     }
     let txn = ks.begin_all(NOW);
     let mut walked = HashSet::new();
-    txn.for_each(db(0), &mut |key, _| assert!(walked.insert(key.to_vec())));
-    assert_eq!((walked.len(), txn.count(db(0)), txn.count_expiring(db(0))), (100, 200, 100));
+    txn.database(db(0)).for_each(&mut |key, _| assert!(walked.insert(key.to_vec())));
+    assert_eq!(
+        (walked.len(), txn.database(db(0)).count(), txn.database(db(0)).count_expiring()),
+        (100, 200, 100)
+    );
     let mut random = fastrand::Rng::with_seed(7);
     let picked: HashSet<_> =
-        (0..2000).filter_map(|_| txn.random_key(db(0), &mut || random.u64(..))).collect();
+        (0..2000).filter_map(|_| txn.database(db(0)).random_key(&mut || random.u64(..))).collect();
     assert!(picked.len() > 90 && picked.is_subset(&walked), "{} picked", picked.len());
-    assert_eq!(txn.random_key(db(1), &mut || 5), None);
+    assert_eq!(txn.database(db(1)).random_key(&mut || 5), None);
 }
 
 #[test]
@@ -96,7 +99,7 @@ fn the_last_key_is_picked_among_expired_ones() {
     set(&ks, "here", "v");
     let txn = ks.begin_all(NOW);
     let mut random = fastrand::Rng::with_seed(7);
-    assert_eq!(txn.random_key(db(0), &mut || random.u64(..)), Some(b"here".to_vec()));
+    assert_eq!(txn.database(db(0)).random_key(&mut || random.u64(..)), Some(b"here".to_vec()));
 }
 
 #[test]
@@ -108,7 +111,7 @@ fn a_flushed_database_is_empty_at_once_and_its_memory_is_freed() {
     }
     set(&ks, "large", &"x".repeat(1 << 20));
     let mut txn = ks.begin_all(NOW);
-    assert_eq!(txn.flush(db(0)), Ok(2001));
+    assert_eq!(txn.databases().flush(db(0)), Ok(2001));
     txn.commit().expect("a commit");
     drop(txn);
     assert_eq!(ks.count(db(0)), (0, 0));
@@ -121,7 +124,7 @@ fn a_flushed_database_is_empty_at_once_and_its_memory_is_freed() {
     check(&ks, "key:5", Some("new"));
     write(&ks, &["key:5"], |txn| {
         let key = txn.key(b"key:5");
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
     // The index of the new key, which has one segment, stays.
     assert!(ks.heap().used() - before <= 8192, "{} bytes", ks.heap().used() - before);
@@ -132,7 +135,7 @@ fn swapped_databases_change_places_and_back() {
     let ks = filled(10);
     let swap = |a, b| {
         let mut txn = ks.begin_all(NOW);
-        txn.swap(db(a), db(b)).expect("free memory");
+        txn.databases().swap(db(a), db(b)).expect("free memory");
         txn.commit().expect("a commit");
     };
     swap(0, 3);
@@ -150,10 +153,10 @@ fn a_swap_that_is_rolled_back_did_not_happen() {
     let ks = filled(10);
     let mut txn = ks.begin_all(NOW);
     let savepoint = txn.savepoint();
-    txn.swap(db(0), db(1)).expect("free memory");
-    assert_eq!(txn.count(db(1)), 10);
+    txn.databases().swap(db(0), db(1)).expect("free memory");
+    assert_eq!(txn.database(db(1)).count(), 10);
     txn.rollback_to(savepoint);
-    assert_eq!(txn.count(db(1)), 0);
+    assert_eq!(txn.database(db(1)).count(), 0);
     txn.commit().expect("a commit");
     drop(txn);
     check(&ks, "key:1", Some("v"));

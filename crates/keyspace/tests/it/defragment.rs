@@ -8,9 +8,9 @@ use keyspace::{Compacted, Compaction, Defragmentation, Expire, Keyspace};
 fn contents(ks: &Keyspace) -> BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)> {
     let txn = ks.begin_all(NOW);
     let mut all = BTreeMap::new();
-    txn.for_each(db(0), &mut |key, entry| {
+    txn.database(db(0)).for_each(&mut |key, entry| {
         let value = txn.string(entry).and_then(|value| value.to_vec()).expect("a string");
-        all.insert(key.to_vec(), (value, txn.expiry(entry)));
+        all.insert(key.to_vec(), (value, txn.properties(entry).expiry()));
     });
     all
 }
@@ -31,7 +31,7 @@ fn remove(ks: &Keyspace, i: usize) {
     write(ks, &[&name(i)], |txn| {
         let name = name(i);
         let key = txn.key(name.as_bytes());
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
 }
 
@@ -90,7 +90,7 @@ fn space_of_one_size_serves_another_afterwards() {
             let name = format!("{prefix}:{set}");
             let key = ks.key(name.as_bytes());
             let mut txn = ks.begin_one(0, NOW);
-            if txn.set(db(0), &key, &value, Expire::Clear).is_err() {
+            if txn.strings().set(db(0), &key, &value, Expire::Clear).is_err() {
                 return set;
             }
             txn.commit().expect("a commit");
@@ -104,7 +104,7 @@ fn space_of_one_size_serves_another_afterwards() {
             let name = format!("small:{i}");
             write(&ks, &[&name], |txn| {
                 let key = txn.key(name.as_bytes());
-                txn.delete(db(0), &key).expect("free memory");
+                txn.keys().delete(db(0), &key).expect("free memory");
             });
         }
         if defragmented {

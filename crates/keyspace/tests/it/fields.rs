@@ -21,7 +21,7 @@ fn put(ks: &Keyspace, now: u64, key: &str, pairs: &[(String, String)], time: Fie
     write_at(ks, now, &[key], |txn| {
         let k = txn.key(key.as_bytes());
         let pairs = pairs.iter().map(|(field, value)| (field.as_bytes(), value.as_bytes()));
-        txn.put_fields(db(0), &k, pairs, time, LIMITS).expect("free memory")
+        txn.hashes().put_with_time(db(0), &k, pairs, time, LIMITS).expect("free memory")
     })
 }
 
@@ -36,7 +36,7 @@ fn change(
     write_at(ks, now, &[key], |txn| {
         let (k, mut shown) = (txn.key(key.as_bytes()), Vec::new());
         let names = fields.iter().map(|field| field.as_bytes());
-        let done = txn.change_fields(db(0), &k, names, |_, time| {
+        let done = txn.hashes().change(db(0), &k, names, |_, time| {
             shown.push(time);
             change
         });
@@ -67,7 +67,7 @@ fn read(ks: &Keyspace, now: u64, key: &str) -> Option<Fields> {
     let picked = members.random(|| random.u64(..)).expect("sound").expect("one of them");
     assert!(fields.contains_key(&text(picked.0.as_ref())));
     assert!(members.time(b"never there").expect("sound").is_none());
-    assert!(txn.memory(&entry) > 0);
+    assert!(txn.properties(&entry).memory() > 0);
     Some(fields)
 }
 
@@ -128,7 +128,8 @@ fn step(ks: &Keyspace, model: &mut Model, now: u64, random: &mut fastrand::Rng) 
             let done = write_at(ks, now, &[key, other], |txn| {
                 let (from, to) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
                 let (from, to) = ((db(0), &from), (db(0), &to));
-                if copies { txn.copy(from, to) } else { txn.rename(from, to) }.expect("free memory")
+                if copies { txn.keys().copy(from, to) } else { txn.keys().rename(from, to) }
+                    .expect("free memory")
             });
             assert_eq!(done, model.contains_key(key));
             if done && key != other {
@@ -140,7 +141,7 @@ fn step(ks: &Keyspace, model: &mut Model, now: u64, random: &mut fastrand::Rng) 
             let until = Some(now + 80).filter(|_| random.bool());
             let done = write_at(ks, now, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.set_expiry(db(0), &k, until).expect("free memory")
+                txn.keys().set_expiry(db(0), &k, until).expect("free memory")
             });
             assert_eq!(done, model.contains_key(key));
             if let Some(held) = model.get_mut(key) {
@@ -172,7 +173,7 @@ fn expire_all(ks: &Keyspace, now: u64) -> usize {
 
 fn counted(ks: &Keyspace) -> (u64, u64) {
     let txn = ks.begin_all(0);
-    (txn.count_expiring(db(0)), txn.count_with_times(db(0)))
+    (txn.database(db(0)).count_expiring(), txn.database(db(0)).count_with_times())
 }
 
 #[test]
@@ -219,7 +220,7 @@ fn filled(ks: &Keyspace, key: &str, count: usize, long: bool) {
 fn encoding(ks: &Keyspace, key: &str) -> Encoding {
     let key = ks.key(key.as_bytes());
     let txn = ks.begin_one(key.shard(), NOW);
-    txn.encoding(&txn.peek(db(0), &key).expect("a key"))
+    txn.properties(&txn.peek(db(0), &key).expect("a key")).encoding()
 }
 
 #[test]
@@ -279,11 +280,11 @@ fn what_takes_the_place_of_a_hash_has_no_fields() {
     filled(&ks, "h", 5, false);
     write_at(&ks, NOW, &["h"], |txn| {
         let key = txn.key(b"h");
-        txn.set(db(0), &key, b"a string", Expire::Keep).expect("free memory");
+        txn.strings().set(db(0), &key, b"a string", Expire::Keep).expect("free memory");
     });
     assert_eq!((ks.count(db(0)), counted(&ks)), ((1, 0), (0, 0)));
     filled(&ks, "g", 5, true);
-    write_at(&ks, NOW, &["g"], |txn| assert_eq!(txn.flush(db(0)), Ok(2)));
+    write_at(&ks, NOW, &["g"], |txn| assert_eq!(txn.databases().flush(db(0)), Ok(2)));
     assert_eq!(counted(&ks), (0, 0));
     while common::goes_on() && ks.reclaim_step(0, 1000).expect("a commit").more {}
     ks.check().expect("an intact keyspace");

@@ -62,7 +62,7 @@ fn put_timed(ks: &Keyspace, key: &str, fields: &[(String, String)]) {
         for (n, (field, value)) in fields.iter().enumerate() {
             let time = time(n).map_or(FieldTime::Clear, FieldTime::At);
             let pair = [(field.as_bytes(), value.as_bytes())];
-            txn.put_fields(db(0), &key, pair, time, limits).expect("free memory");
+            txn.hashes().put_with_time(db(0), &key, pair, time, limits).expect("free memory");
         }
     });
 }
@@ -71,7 +71,7 @@ fn put_sorted(ks: &Keyspace, key: &str, members: &[(String, String)]) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
         let limits = Limits { entries: 100, value: 64 };
-        let mut edit = txn.edit_sorted_set(db(0), &key, limits).expect("free memory");
+        let mut edit = txn.sorted_sets().edit(db(0), &key, limits).expect("free memory");
         for ((member, _), score) in members.iter().zip(0..) {
             let done = edit.change(txn, member.as_bytes(), |_| Some(f64::from(score)));
             done.expect("free memory");
@@ -85,7 +85,7 @@ fn put(ks: &Keyspace, key: &str, fields: &[(String, String)]) {
         let key = txn.key(key.as_bytes());
         let pairs = fields.iter().map(|(field, value)| (field.as_bytes(), value.as_bytes()));
         let limits = Limits { entries: 100, value: 64 };
-        txn.put_members(db(0), &key, Type::Hash, pairs, limits).expect("free memory");
+        txn.hashes().put(db(0), &key, pairs, limits).expect("free memory");
     });
 }
 
@@ -98,7 +98,7 @@ fn is_stream(i: usize) -> bool {
 fn put_stream(ks: &Keyspace, key: &str) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
-        let done = txn.edit_stream(db(0), &key, |edit| {
+        let done = txn.streams().edit(db(0), &key, |edit| {
             let made = edit.create_group(b"group", StreamId::MIN, Some(0))?;
             let group = made.expect("none has this name");
             for ms in 1..60 {

@@ -33,7 +33,7 @@ fn libraries(ks: &Keyspace) -> State {
 
 fn put(ks: &Keyspace, name: &str, code: &[u8]) {
     let mut txn = ks.begin_all(NOW);
-    txn.put_library(name.as_bytes(), code).expect("free memory");
+    txn.libraries().put(name.as_bytes(), code).expect("free memory");
     txn.commit().expect("a commit");
 }
 
@@ -150,12 +150,13 @@ impl Subject for Subjected {
         let done = match plan {
             Plan::Put(all) => all
                 .iter()
-                .try_for_each(|&(n, byte, len)| txn.put_library(&name(n), &code(byte, len))),
-            Plan::Delete(n) => txn.delete_library(&name(*n)).map(drop),
-            Plan::Restore(n, byte, len) => {
-                txn.flush_libraries().and_then(|_| txn.put_library(&name(*n), &code(*byte, *len)))
-            }
-            _ => txn.flush_libraries().map(drop),
+                .try_for_each(|&(n, byte, len)| txn.libraries().put(&name(n), &code(byte, len))),
+            Plan::Delete(n) => txn.libraries().delete(&name(*n)).map(drop),
+            Plan::Restore(n, byte, len) => txn
+                .libraries()
+                .flush()
+                .and_then(|_| txn.libraries().put(&name(*n), &code(*byte, *len))),
+            _ => txn.libraries().flush().map(drop),
         };
         Ok(done.is_ok() && txn.commit().is_ok())
     }
@@ -189,7 +190,7 @@ fn each_change_of_libraries_costs_one_fence() {
     let cost = |work: &dyn Fn(&mut keyspace::Txn<'_>)| {
         let run = |_| {
             let mut txn = ks.begin_all(NOW);
-            txn.put_library(b"old", &code(1, 200)).expect("free memory");
+            txn.libraries().put(b"old", &code(1, 200)).expect("free memory");
             txn.commit().expect("a commit");
             let before = pmem::counters();
             work(&mut txn);
@@ -200,15 +201,15 @@ fn each_change_of_libraries_costs_one_fence() {
     };
     for len in [100, 5000, 1_000_000] {
         assert_eq!(
-            cost(&|txn| txn.put_library(b"old", &code(2, len)).expect("free memory")),
+            cost(&|txn| txn.libraries().put(b"old", &code(2, len)).expect("free memory")),
             Some(1)
         );
     }
-    assert_eq!(cost(&|txn| assert!(txn.delete_library(b"old").expect("free memory"))), Some(1));
-    assert_eq!(cost(&|txn| assert!(txn.flush_libraries().expect("free memory") > 0)), Some(1));
+    assert_eq!(cost(&|txn| assert!(txn.libraries().delete(b"old").expect("free memory"))), Some(1));
+    assert_eq!(cost(&|txn| assert!(txn.libraries().flush().expect("free memory") > 0)), Some(1));
     let three = cost(&|txn| {
-        txn.flush_libraries().expect("free memory");
-        (0..3).for_each(|n| txn.put_library(&name(n), &code(3, 100)).expect("free memory"));
+        txn.libraries().flush().expect("free memory");
+        (0..3).for_each(|n| txn.libraries().put(&name(n), &code(3, 100)).expect("free memory"));
     });
     assert_eq!(three, Some(1));
 }
@@ -220,10 +221,10 @@ fn libraries_are_no_keys_and_outlive_a_flush_of_all_databases() {
     put(&ks, "key", b"#!lua name=key\n");
     let mut txn = ks.begin_all(NOW);
     for number in 0..16 {
-        txn.flush(db(number)).expect("free memory");
+        txn.databases().flush(db(number)).expect("free memory");
     }
     txn.commit().expect("a commit");
-    assert_eq!(txn.count(db(0)), 0);
+    assert_eq!(txn.database(db(0)).count(), 0);
     drop(txn);
     assert_eq!(libraries(&ks), State::from([(b"key".to_vec(), b"#!lua name=key\n".to_vec())]));
 }
@@ -233,8 +234,8 @@ fn a_full_heap_refuses_a_library_and_keeps_the_old_one() {
     let ks = volatile(1, 8 << 20);
     put(&ks, "kept", &code(1, 1000));
     let mut txn = ks.begin_all(NOW);
-    assert!(txn.put_library(b"kept", &code(2, 64 << 20)).is_err());
-    assert!(txn.put_library(b"new", &code(2, 64 << 20)).is_err());
+    assert!(txn.libraries().put(b"kept", &code(2, 64 << 20)).is_err());
+    assert!(txn.libraries().put(b"new", &code(2, 64 << 20)).is_err());
     drop(txn);
     assert_eq!(libraries(&ks), State::from([(b"kept".to_vec(), code(1, 1000))]));
     ks.check().expect("a sound heap");
@@ -248,9 +249,9 @@ fn thousands_of_libraries_are_found_again_deleted_and_freed() {
     let mut txn = ks.begin_all(NOW);
     let expected: State = (0..10_000).map(|n| (name(n), code(n as u8, 40 + n % 200))).collect();
     for (name, code) in &expected {
-        txn.put_library(name, code).expect("free memory");
+        txn.libraries().put(name, code).expect("free memory");
     }
-    txn.put_library(b"long", &code(9, 5 << 20)).expect("free memory");
+    txn.libraries().put(b"long", &code(9, 5 << 20)).expect("free memory");
     txn.commit().expect("a commit");
     drop(txn);
     ks.heap().close().expect("a clean close");
@@ -258,12 +259,12 @@ fn thousands_of_libraries_are_found_again_deleted_and_freed() {
     let ks = emulated(&path, SHARDS);
     assert_eq!(ks.check().expect("a sound pool").libraries, 10_001);
     let mut txn = ks.begin_all(NOW);
-    assert!(txn.delete_library(b"long").expect("free memory"));
+    assert!(txn.libraries().delete(b"long").expect("free memory"));
     txn.commit().expect("a commit");
     drop(txn);
     assert_eq!(libraries(&ks), expected);
     let mut txn = ks.begin_all(NOW);
-    assert_eq!(txn.flush_libraries().expect("free memory"), 10_000);
+    assert_eq!(txn.libraries().flush().expect("free memory"), 10_000);
     txn.commit().expect("a commit");
     drop(txn);
     for shard in 0..SHARDS {
@@ -355,7 +356,7 @@ fn a_snapshot_shows_the_libraries_of_its_moment() {
     put(&ks, "two", &code(3, 50));
     put(&ks, "three", &code(3, 50));
     let mut txn = ks.begin_all(NOW);
-    txn.delete_library(b"one").expect("free memory");
+    txn.libraries().delete(b"one").expect("free memory");
     txn.commit().expect("a commit");
     drop(txn);
     let mut shown = Vec::new();

@@ -14,14 +14,14 @@ fn keyspace() -> Keyspace {
 fn rename(ks: &Keyspace, from: (usize, &str), to: (usize, &str)) -> bool {
     write(ks, &[from.1, to.1], |txn| {
         let (a, b) = (txn.key(from.1.as_bytes()), txn.key(to.1.as_bytes()));
-        txn.rename((db(from.0), &a), (db(to.0), &b)).expect("free memory")
+        txn.keys().rename((db(from.0), &a), (db(to.0), &b)).expect("free memory")
     })
 }
 
 fn copy(ks: &Keyspace, from: (usize, &str), to: (usize, &str)) -> bool {
     write(ks, &[from.1, to.1], |txn| {
         let (a, b) = (txn.key(from.1.as_bytes()), txn.key(to.1.as_bytes()));
-        txn.copy((db(from.0), &a), (db(to.0), &b)).expect("free memory")
+        txn.keys().copy((db(from.0), &a), (db(to.0), &b)).expect("free memory")
     })
 }
 
@@ -29,7 +29,7 @@ fn expiry(ks: &Keyspace, number: usize, key: &str) -> Option<u64> {
     let key = ks.key(key.as_bytes());
     let txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.peek(db(number), &key).expect("the key");
-    txn.expiry(&entry)
+    txn.properties(&entry).expiry()
 }
 
 fn values() -> [String; 4] {
@@ -75,7 +75,7 @@ fn a_copy_lives_on_without_its_source() {
             assert!(copy(&ks, (0, "a"), (1, to)));
             write(&ks, &["a"], |txn| {
                 let key = txn.key(b"a");
-                assert_eq!(txn.delete(db(0), &key), Ok(true));
+                assert_eq!(txn.keys().delete(db(0), &key), Ok(true));
             });
             assert_eq!(get(&ks, NOW, 1, to).as_ref(), Some(&value));
             assert_eq!(expiry(&ks, 1, to), Some(NOW + 7));
@@ -99,7 +99,7 @@ fn expiry_times_come_and_go_without_the_value() {
     let set_expiry = |at| {
         write(&ks, &["k"], |txn| {
             let key = txn.key(b"k");
-            txn.set_expiry(db(0), &key, at).expect("free memory")
+            txn.keys().set_expiry(db(0), &key, at).expect("free memory")
         })
     };
     for (at, expiring) in [(Some(NOW + 1), 1), (Some(NOW + 2), 1), (None, 0), (None, 0)] {
@@ -115,15 +115,15 @@ fn a_rollback_undoes_what_followed_its_savepoint() {
     set_until(&ks, "a", "before", Expire::At(NOW + 9));
     write(&ks, &KEYS, |txn| {
         let [a, b, c] = ["a", "b", "c"].map(|key| ks.key(key.as_bytes()));
-        txn.set(db(0), &b, b"kept", Expire::Clear).expect("free memory");
+        txn.strings().set(db(0), &b, b"kept", Expire::Clear).expect("free memory");
         let savepoint = txn.savepoint();
-        txn.set(db(0), &a, b"undone", Expire::Clear).expect("free memory");
-        txn.append(db(0), &b, b" not").expect("free memory");
-        txn.rename((db(0), &a), (db(0), &c)).expect("free memory");
+        txn.strings().set(db(0), &a, b"undone", Expire::Clear).expect("free memory");
+        txn.strings().append(db(0), &b, b" not").expect("free memory");
+        txn.keys().rename((db(0), &a), (db(0), &c)).expect("free memory");
         txn.rollback_to(savepoint);
         assert!(txn.peek(db(0), &c).is_none());
         let first = txn.savepoint();
-        txn.delete(db(0), &a).expect("free memory");
+        txn.keys().delete(db(0), &a).expect("free memory");
         txn.rollback_to(first);
     });
     check(&ks, "a", Some("before"));
@@ -140,17 +140,17 @@ fn what_was_just_found_is_not_found_after_it_changed() {
     let mut txn = ks.begin_one(a.shard(), NOW);
     assert!(txn.find(db(0), &a).is_some());
     let savepoint = txn.savepoint();
-    txn.delete(db(0), &a).expect("free memory");
+    txn.keys().delete(db(0), &a).expect("free memory");
     assert!(txn.find(db(0), &a).is_none());
-    txn.set(db(0), &a, b"again", Expire::Clear).expect("free memory");
+    txn.strings().set(db(0), &a, b"again", Expire::Clear).expect("free memory");
     assert!(txn.find(db(0), &a).is_some());
-    txn.rename((db(0), &a), (db(0), &b)).expect("free memory");
+    txn.keys().rename((db(0), &a), (db(0), &b)).expect("free memory");
     assert!(txn.find(db(0), &a).is_none() && txn.find(db(0), &b).is_some());
     txn.rollback_to(savepoint);
     assert!(txn.find(db(0), &b).is_none());
     let entry = txn.find(db(0), &a).expect("the key");
     assert_eq!(txn.string(&entry).expect("a string").to_vec().expect("sound"), b"before");
-    txn.flush(db(0)).expect("free memory");
+    txn.databases().flush(db(0)).expect("free memory");
     assert!(txn.find(db(0), &a).is_none());
 }
 
@@ -161,7 +161,7 @@ fn what_is_not_committed_never_was() {
     {
         let a = ks.key(b"a");
         let mut txn = ks.begin_one(a.shard(), NOW);
-        txn.set(db(0), &a, b"after", Expire::Clear).expect("free memory");
+        txn.strings().set(db(0), &a, b"after", Expire::Clear).expect("free memory");
         assert!(txn.is_dirty());
     }
     check(&ks, "a", Some("before"));

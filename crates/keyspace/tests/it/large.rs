@@ -8,7 +8,7 @@ fn set_prepared(ks: &Keyspace, key: &str, value: &str) {
     let key = ks.key(key.as_bytes());
     let prepared = ks.prepare(&key, value.as_bytes()).expect("free memory");
     let mut txn = ks.begin_one(key.shard(), NOW);
-    txn.set_prepared(db(0), &key, prepared, Expire::Clear).expect("free memory");
+    txn.strings().set_prepared(db(0), &key, prepared, Expire::Clear).expect("free memory");
     txn.commit().expect("a commit");
 }
 
@@ -41,7 +41,7 @@ fn what_was_prepared_and_not_set_takes_no_space() {
         let prepared = ks.prepare(&key, value.as_bytes()).expect("free memory");
         let mut txn = ks.begin_one(key.shard(), NOW);
         let savepoint = txn.savepoint();
-        txn.set_prepared(db(0), &key, prepared, Expire::Clear).expect("free memory");
+        txn.strings().set_prepared(db(0), &key, prepared, Expire::Clear).expect("free memory");
         if commit {
             txn.rollback_to(savepoint);
             txn.commit().expect("a commit");
@@ -75,7 +75,7 @@ fn a_pinned_string_reads_as_it_was() {
         let key = ks.key(b"k");
         let mut txn = ks.begin_one(0, NOW);
         let entry = txn.find(db(0), &key).expect("the key");
-        txn.pin_string(&entry).expect("a string")
+        txn.strings().pin(&entry).expect("a string")
     };
     for round in 0..20 {
         set_prepared(&ks, "k", &text(round, 400_000));
@@ -110,7 +110,7 @@ fn values_that_are_freed_in_the_background_are_counted_once_they_are() {
         let key = ks.key(key.as_bytes());
         let mut txn = ks.begin_one(0, NOW);
         let savepoint = txn.savepoint();
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
         if !commit {
             txn.rollback_to(savepoint);
         }
@@ -128,7 +128,7 @@ fn values_that_are_freed_in_the_background_are_counted_once_they_are() {
     }
     assert_eq!(counted(), (0, 2));
     let mut txn = ks.begin_all(NOW);
-    txn.flush(db(0)).expect("free memory");
+    txn.databases().flush(db(0)).expect("free memory");
     txn.commit().expect("a commit");
     drop(txn);
     assert_eq!(counted(), (2, 2));

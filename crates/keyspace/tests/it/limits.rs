@@ -3,9 +3,7 @@
 
 use crate::common::{NOW, db, emulated, write};
 use fastrand::Rng;
-use keyspace::{
-    CheckError, FieldTime, Keyspace, Limits, NodeLimits, Side, StreamId, StreamLimits, Type,
-};
+use keyspace::{CheckError, FieldTime, Keyspace, Limits, NodeLimits, Side, StreamId, StreamLimits};
 
 /// Draws any `list-max-listpack-size` from -5 to -1, or one of some positive numbers of elements.
 fn node_limits(rng: &mut Rng) -> NodeLimits {
@@ -48,10 +46,13 @@ fn change_list(ks: &Keyspace, rng: &mut Rng, model: &mut u64) {
         write(ks, &["list"], |txn| {
             let key = txn.key(b"list");
             *model += 1;
-            let pushed = txn.push(db(0), &key, side, [element.as_slice()], limits);
+            let pushed = txn.lists().push(db(0), &key, side, [element.as_slice()], limits);
             assert_eq!(pushed, Ok(*model), "{} bytes, {limits:?}", element.len());
             let pops = model.saturating_sub(keep);
-            assert_eq!(txn.pop(db(0), &key, side.other(), pops, |_| ()), Ok((pops, *model - pops)));
+            assert_eq!(
+                txn.lists().pop(db(0), &key, side.other(), pops, |_| ()),
+                Ok((pops, *model - pops))
+            );
             *model -= pops;
         });
     }
@@ -63,12 +64,12 @@ fn change_hash(ks: &Keyspace, rng: &mut Rng) {
     let time = if rng.u8(..10) == 0 { FieldTime::At(NOW + 5000) } else { FieldTime::Clear };
     write(ks, &["hash", "set", "sorted"], |txn| {
         let (key, pair) = (txn.key(b"hash"), [(field.as_bytes(), value.as_slice())]);
-        txn.put_fields(db(0), &key, pair, time, limits).expect("a hash takes a field");
-        let member = [(field.as_bytes(), &b""[..]), (&value[..value.len().min(100)], b"")];
+        txn.hashes().put_with_time(db(0), &key, pair, time, limits).expect("a hash takes a field");
+        let member = [field.as_bytes(), &value[..value.len().min(100)]];
         let key = txn.key(b"set");
-        txn.put_members(db(0), &key, Type::Set, member, limits).expect("a set takes members");
+        txn.sets().add(db(0), &key, member, limits).expect("a set takes members");
         let key = txn.key(b"sorted");
-        let mut edit = txn.edit_sorted_set(db(0), &key, limits).expect("a sorted set is opened");
+        let mut edit = txn.sorted_sets().edit(db(0), &key, limits).expect("a sorted set is opened");
         let score = value.len() as f64;
         edit.change(txn, field.as_bytes(), |_| Some(score)).expect("it takes a member");
         edit.finish(txn, db(0), &key).expect("a sorted set is written");
@@ -80,7 +81,7 @@ fn change_stream(ks: &Keyspace, rng: &mut Rng, ms: u64) {
     write(ks, &["stream"], |txn| {
         let key = txn.key(b"stream");
         let id = StreamId { ms, seq: 0 };
-        let add = txn.edit_stream(db(0), &key, |edit| {
+        let add = txn.streams().edit(db(0), &key, |edit| {
             edit.append(id, &[b"field", value.as_slice()], limits)?;
             Ok(())
         });

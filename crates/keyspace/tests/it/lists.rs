@@ -19,7 +19,13 @@ fn limits() -> NodeLimits {
 fn push(ks: &Keyspace, key: &str, side: Side, elements: &[&str]) -> Result<u64, Error> {
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
-        txn.push(db(0), &k, side, elements.iter().map(|element| element.as_bytes()), limits())
+        txn.lists().push(
+            db(0),
+            &k,
+            side,
+            elements.iter().map(|element| element.as_bytes()),
+            limits(),
+        )
     })
 }
 
@@ -27,7 +33,7 @@ fn pop(ks: &Keyspace, key: &str, side: Side, count: u64) -> Result<Vec<String>, 
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
         let mut taken = Vec::new();
-        let done = txn.pop(db(0), &k, side, count, |element| taken.push(text(element)));
+        let done = txn.lists().pop(db(0), &k, side, count, |element| taken.push(text(element)));
         done.map(|(some, _)| {
             assert_eq!(some, taken.len() as u64);
             taken
@@ -44,7 +50,8 @@ fn read(ks: &Keyspace, number: usize, key: &str) -> Option<VecDeque<String>> {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.find(db(number), &key)?;
-    assert_eq!((txn.type_of(&entry), txn.encoding(&entry)), (Type::List, Encoding::Quicklist));
+    let properties = txn.properties(&entry);
+    assert_eq!((properties.value_type(), properties.encoding()), (Type::List, Encoding::Quicklist));
     let list = txn.list(&entry).expect("a list");
     let len = list.len().expect("sound");
     let (mut found, mut backwards) = (VecDeque::new(), VecDeque::new());
@@ -61,7 +68,7 @@ fn read(ks: &Keyspace, number: usize, key: &str) -> Option<VecDeque<String>> {
     assert!(found == backwards && found.len() as u64 == len);
     let content: Vec<Vec<u8>> = found.iter().map(|element| element.clone().into_bytes()).collect();
     assert_eq!(txn.content(&entry), Ok(Content::Elements(Type::List, content)));
-    assert!(txn.memory(&entry) > 0);
+    assert!(properties.memory() > 0);
     Some(found)
 }
 
@@ -107,7 +114,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             let (head, tail) = (random.usize(0..=len), random.usize(0..20));
             let trimmed = write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.trim(db(0), &k, head as u64, tail as u64)
+                txn.lists().trim(db(0), &k, head as u64, tail as u64)
             });
             trimmed.expect("free memory");
             held.drain(..head);
@@ -116,7 +123,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
         16 => {
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.rename((db(0), &k), (db(0), &o)).expect("free memory");
+                txn.keys().rename((db(0), &k), (db(0), &o)).expect("free memory");
             });
             if let Some(held) = model.remove(&at).filter(|held| !held.is_empty()) {
                 model.insert((0, other), held);
@@ -126,7 +133,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             let to = random.usize(0..2);
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.copy((db(0), &k), (db(to), &o)).expect("free memory");
+                txn.keys().copy((db(0), &k), (db(to), &o)).expect("free memory");
             });
             let copy = held.clone();
             if !copy.is_empty() {
@@ -137,10 +144,10 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             held.clear();
             write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
-                let pushed = txn.push(db(0), &k, side, [&b"no"[..]], limits());
+                txn.strings().set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
+                let pushed = txn.lists().push(db(0), &k, side, [&b"no"[..]], limits());
                 assert_eq!(pushed, Err(Error::WrongType));
-                txn.delete(db(0), &k).expect("free memory");
+                txn.keys().delete(db(0), &k).expect("free memory");
             });
         }
     }
@@ -162,9 +169,9 @@ fn change(
         let k = txn.key(key.as_bytes());
         let (index, new) = (number as u64, new.as_bytes());
         match kind {
-            0 => txn.set_element(db(0), &k, index, new, limits()).map(u64::from),
-            1 => txn.insert_element(db(0), &k, index, new, limits()),
-            _ => txn.remove_elements(db(0), &k, (side, most), wanted.as_bytes(), limits()),
+            0 => txn.lists().set(db(0), &k, index, new, limits()).map(u64::from),
+            1 => txn.lists().insert(db(0), &k, index, new, limits()),
+            _ => txn.lists().remove(db(0), &k, (side, most), wanted.as_bytes(), limits()),
         }
     });
     match kind {
@@ -224,7 +231,7 @@ fn lives(ks: &Keyspace, seed: u64, steps: usize) {
             compare(ks, &model);
         }
     }
-    let _ = write(ks, &KEYS, |txn| txn.flush(db(0)));
+    let _ = write(ks, &KEYS, |txn| txn.databases().flush(db(0)));
     reclaim_all(ks);
     ks.check().expect("a sound pool");
 }
@@ -273,7 +280,7 @@ fn a_long_list_is_deleted_in_bounded_steps() {
     push(&ks, "a", Side::Tail, &elements).expect("free memory");
     write(&ks, &["a"], |txn| {
         let key = txn.key(b"a");
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
     assert_eq!(read(&ks, 0, "a"), None);
     let (steps, _) = reclaim_in_steps(&ks, 50, 40);

@@ -54,7 +54,7 @@ fn fill(ks: &Keyspace) {
         write(ks, &[&format!("sparse:{i}")], |txn| {
             let key = format!("sparse:{i}");
             let key = txn.key(key.as_bytes());
-            txn.set_range(db(0), &key, 17_000_000, b"far").expect("free memory");
+            txn.strings().set_range(db(0), &key, 17_000_000, b"far").expect("free memory");
         });
         hash(ks, &format!("large fields:{i}"), 4, 70_000, FieldTime::Clear);
         let large = text("element", i, 90_000);
@@ -62,7 +62,9 @@ fn fill(ks: &Keyspace) {
             let key = format!("list:{i}");
             let key = txn.key(key.as_bytes());
             let limits = NodeLimits::new(1024, 60);
-            txn.push(db(0), &key, Side::Tail, [large.as_bytes()], limits).expect("free memory");
+            txn.lists()
+                .push(db(0), &key, Side::Tail, [large.as_bytes()], limits)
+                .expect("free memory");
         });
     }
 }
@@ -74,7 +76,7 @@ fn hash(ks: &Keyspace, key: &str, fields: usize, len: usize, time: FieldTime) {
         for n in 0..fields {
             let (field, value) = (format!("field {n}"), text("value", n, len));
             let pair = [(field.as_bytes(), value.as_bytes())];
-            txn.put_fields(db(0), &key, pair, time, limits).expect("free memory");
+            txn.hashes().put_with_time(db(0), &key, pair, time, limits).expect("free memory");
         }
     });
 }
@@ -83,7 +85,7 @@ fn sorted(ks: &Keyspace, key: &str, members: usize) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
         let limits = Limits { entries: 100, value: 64 };
-        let mut edit = txn.edit_sorted_set(db(0), &key, limits).expect("free memory");
+        let mut edit = txn.sorted_sets().edit(db(0), &key, limits).expect("free memory");
         for n in 0..members {
             let score = |_| Some(n as f64);
             edit.change(txn, format!("member {n}").as_bytes(), score).expect("free memory");
@@ -97,7 +99,8 @@ fn list(ks: &Keyspace, key: &str, elements: usize) {
         let key = txn.key(key.as_bytes());
         let elements: Vec<String> = (0..elements).map(|n| format!("element {n}")).collect();
         let elements = elements.iter().map(|element| element.as_bytes());
-        txn.push(db(0), &key, Side::Tail, elements, NodeLimits::new(1024, 60))
+        txn.lists()
+            .push(db(0), &key, Side::Tail, elements, NodeLimits::new(1024, 60))
             .expect("free memory");
     });
 }
@@ -105,7 +108,7 @@ fn list(ks: &Keyspace, key: &str, elements: usize) {
 fn stream(ks: &Keyspace, key: &str, entries: u64) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
-        let done = txn.edit_stream(db(0), &key, |edit| {
+        let done = txn.streams().edit(db(0), &key, |edit| {
             let group = edit.create_group(b"a group", StreamId::MIN, Some(0))?;
             let group = group.expect("none has this name");
             for ms in 1..=entries {
@@ -176,7 +179,7 @@ impl Sound {
         let mut content = BTreeMap::new();
         {
             let txn = ks.begin_one(0, NOW);
-            txn.for_each(db(0), &mut |key, entry| {
+            txn.database(db(0)).for_each(&mut |key, entry| {
                 let value = txn.content(entry).expect("sound").sorted();
                 content.insert(key.to_vec(), value);
             });

@@ -35,7 +35,10 @@ fn lost_names_are_known_when_the_index_has_grown() {
         let name = name(i);
         pool.ks.remove_unidentified(db(0), &pool.ks.key(name.as_bytes())).expect("a commit");
         // One entry was cut in two and kept its name.
-        write(&pool.ks, &[&name], |txn| txn.delete(db(0), &txn.key(name.as_bytes())).is_ok());
+        write(&pool.ks, &[&name], |txn| {
+            let key = txn.key(name.as_bytes());
+            txn.keys().delete(db(0), &key).is_ok()
+        });
         assert_eq!(read(&pool.ks, &name), Ok(None));
     }
     assert!(!pool.ks.has_media_errors());
@@ -101,7 +104,7 @@ fn lost_names_are_not_shown_to_who_walks_over_all_keys() {
     assert!(unidentified >= lost.len() - 1);
     let txn = pool.ks.begin_one(0, NOW);
     let mut seen = 0;
-    txn.for_each(db(0), &mut |key, _| {
+    txn.database(db(0)).for_each(&mut |key, _| {
         assert!(!key.is_empty());
         seen += 1;
     });
@@ -113,9 +116,10 @@ fn lost_names_stay_known_to_the_defragmenter_and_go_with_their_database() {
     let (pool, lost) = with_unidentified();
     let gone = |i: &usize| !lost.contains(i) && !i.is_multiple_of(16);
     for i in (0..KEYS).filter(gone) {
-        let key = name(i);
-        write(&pool.ks, &[&key], |txn| {
-            txn.delete(db(0), &txn.key(key.as_bytes())).expect("free memory")
+        let name = name(i);
+        write(&pool.ks, &[&name], |txn| {
+            let key = txn.key(name.as_bytes());
+            txn.keys().delete(db(0), &key).expect("free memory")
         });
     }
     while common::goes_on() && pool.ks.reclaim_until(|| false) {}
@@ -129,7 +133,7 @@ fn lost_names_stay_known_to_the_defragmenter_and_go_with_their_database() {
     for &i in &lost {
         assert!(read(&pool.ks, &name(i)).is_err(), "key {i}");
     }
-    write(&pool.ks, &[&name(0)], |txn| txn.flush(db(0)).expect("free memory"));
+    write(&pool.ks, &[&name(0)], |txn| txn.databases().flush(db(0)).expect("free memory"));
     assert_eq!(read(&pool.ks, &name(lost[0])), Ok(None));
     assert_eq!(scrub(&pool.ks).1, 0);
     assert!(!pool.ks.has_media_errors());
@@ -161,7 +165,7 @@ fn an_index_rebuilt_does_not_lead_to_a_block_that_was_given_up() {
     // The entry is remembered without a name, and then deleted under its name.
     let key = pool.ks.key(b"");
     pool.ks.remove_unidentified(db(0), &key).expect("a commit");
-    write(&pool.ks, &[""], |txn| txn.delete(db(0), &key).expect("free memory"));
+    write(&pool.ks, &[""], |txn| txn.keys().delete(db(0), &key).expect("free memory"));
     pool.lose_one(index_page(&pool, &[]));
     pool.ks.resolve_losses();
     let news = pool.ks.damage_news().join("\n");

@@ -38,7 +38,7 @@ fn lost_bytes_cost_the_keys_that_they_were_and_no_other() {
             check(&pool.ks, &name, Some("new"));
         } else {
             let mut txn = pool.ks.begin_one(key.shard(), NOW);
-            txn.delete(db(0), &key).expect("free memory");
+            txn.keys().delete(db(0), &key).expect("free memory");
             txn.commit().expect("a commit");
             drop(txn);
             check(&pool.ks, &name, None);
@@ -76,11 +76,11 @@ fn a_damaged_key_stays_one_after_a_restart_and_is_listed_by_a_check() {
     assert!(refused.contains("the value of this key is damaged"), "{refused}");
     let key = pool.ks.key(name(i).as_bytes().to_vec().leak());
     let mut txn = pool.ks.begin_one(0, NOW);
-    assert!(matches!(txn.append(db(0), &key, b"x"), Err(Error::Damaged(_))));
-    assert!(matches!(txn.set_range(db(0), &key, 3, b"x"), Err(Error::Damaged(_))));
+    assert!(matches!(txn.strings().append(db(0), &key, b"x"), Err(Error::Damaged(_))));
+    assert!(matches!(txn.strings().set_range(db(0), &key, 3, b"x"), Err(Error::Damaged(_))));
     let other = pool.ks.key(b"other");
-    assert!(matches!(txn.rename((db(0), &key), (db(0), &other)), Err(Error::Damaged(_))));
-    assert!(matches!(txn.copy((db(0), &key), (db(0), &other)), Err(Error::Damaged(_))));
+    assert!(matches!(txn.keys().rename((db(0), &key), (db(0), &other)), Err(Error::Damaged(_))));
+    assert!(matches!(txn.keys().copy((db(0), &key), (db(0), &other)), Err(Error::Damaged(_))));
     drop(txn);
     let Pool { ks, path, _folder } = pool;
     drop(ks);
@@ -126,7 +126,7 @@ fn check_stopped(ks: &Keyspace) {
     assert!(ks.stopped().is_some_and(|why| why.contains("bitmap")), "{:?}", ks.stopped());
     let key = ks.key(b"more");
     let mut txn = ks.begin_one(key.shard(), NOW);
-    txn.set(db(0), &key, b"x", Expire::Clear).expect("free memory");
+    txn.strings().set(db(0), &key, b"x", Expire::Clear).expect("free memory");
     assert!(txn.commit().is_err(), "no write is taken");
 }
 
@@ -232,7 +232,7 @@ fn a_transaction_that_may_have_read_lost_bytes_does_not_commit() {
     let (first, last) = (name(0), name(KEYS - 1));
     let mut txn = pool.ks.begin_one(0, NOW);
     let [kept, lost] = [&first, &last].map(|name| pool.ks.key(name.as_bytes()));
-    assert_eq!(txn.delete(db(0), &kept), Ok(true));
+    assert_eq!(txn.keys().delete(db(0), &kept), Ok(true));
     let seen = txn.find(db(0), &lost);
     assert!(seen.is_none(), "its bytes read as zeros");
     assert!(txn.commit().is_err());
@@ -256,7 +256,7 @@ fn nothing_is_reserved_of_what_a_loss_may_have_freed() {
     let refused = values
         .filter(|(name, value)| {
             let key = pool.ks.key(name.as_bytes());
-            txn.set(db(0), &key, value, Expire::Clear).is_err()
+            txn.strings().set(db(0), &key, value, Expire::Clear).is_err()
         })
         .count();
     assert!(refused > 0);
@@ -338,7 +338,7 @@ fn replace(pool: &Pool, old: &str, new: &str) {
     let last = pool.last_page();
     write(&pool.ks, &[old], |txn| {
         let key = txn.key(old.as_bytes());
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
     let as_long = value(KEYS - 1).len() + old.len() - new.len();
     set(&pool.ks, new, &"v".repeat(as_long));

@@ -14,7 +14,7 @@ fn a_key_of_16_and_a_value_of_32_bytes_take_at_most_100_bytes() {
         let name = format!("key:{i:012}");
         let key = ks.key(name.as_bytes());
         let mut txn = ks.begin_one(key.shard(), NOW);
-        txn.set(db(0), &key, &[b'v'; 32], Expire::Clear).expect("free memory");
+        txn.strings().set(db(0), &key, &[b'v'; 32], Expire::Clear).expect("free memory");
         txn.commit().expect("a commit");
     }
     let per_key = (ks.heap().used() - before) as f64 / keys as f64;

@@ -84,10 +84,11 @@ fn step() -> impl Strategy<Value = Step> {
 fn compare(txn: &mut Txn<'_>, model: &mut Model) {
     let mut visited = BTreeMap::new();
     for d in 0..DBS {
-        txn.for_each(db(d), &mut |key, entry| {
+        txn.database(db(d)).for_each(&mut |key, entry| {
             let value = txn.string(entry).and_then(|value| value.to_vec()).expect("a string");
             let known = KEYS.iter().find(|k| k.as_bytes() == key).expect("a key of ours");
-            let again = visited.insert((d, *known), (value, txn.expiry(entry).unwrap_or(0)));
+            let again =
+                visited.insert((d, *known), (value, txn.properties(entry).expiry().unwrap_or(0)));
             assert!(again.is_none(), "{known:.20} twice");
         });
     }
@@ -106,14 +107,14 @@ fn compare(txn: &mut Txn<'_>, model: &mut Model) {
     for ((d, name), (value, _)) in model.live() {
         let key = txn.key(name.as_bytes());
         let entry = txn.find(db(*d), &key).expect("a key that a walk meets");
-        let read = txn.read_string(&entry).and_then(|value| value.to_vec()).expect("a string");
+        let read = txn.strings().read(&entry).and_then(|value| value.to_vec()).expect("a string");
         assert!(read == *value, "{name:.20} as a reply has it");
         let found = txn.string(&entry).expect("a string");
         assert_eq!(
             (found.len(), found.to_vec().map(|all| all.len())),
             (value.len(), Ok(value.len()))
         );
-        assert_eq!(txn.encoding(&entry) == Encoding::Int, found.as_int().is_some());
+        assert_eq!(txn.properties(&entry).encoding() == Encoding::Int, found.as_int().is_some());
     }
     for (d, name) in (0..DBS).flat_map(|d| KEYS.map(|name| (d, name))) {
         let key = txn.key(name.as_bytes());

@@ -13,7 +13,7 @@ fn get_at(ks: &Keyspace, now: u64, number: usize, key: &str) -> Option<Vec<u8>> 
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), now);
     let entry = txn.find(db(number), &key)?;
-    Some(txn.read_string(&entry).and_then(|value| value.to_vec()).expect("a string"))
+    Some(txn.strings().read(&entry).and_then(|value| value.to_vec()).expect("a string"))
 }
 
 fn stats(ks: &Keyspace) -> ReadCacheStats {
@@ -64,7 +64,7 @@ fn each_change_of_a_value_ends_its_copy() {
     let appended = |ks: &Keyspace| {
         write(ks, &["k"], |txn| {
             let key = txn.key(b"k");
-            txn.append(db(0), &key, b"tail").expect("free memory");
+            txn.strings().append(db(0), &key, b"tail").expect("free memory");
         });
     };
     check(appended, "k", Some(&format!("{a}tail")));
@@ -81,21 +81,21 @@ fn each_change_of_a_value_ends_its_copy() {
     let overwritten = |ks: &Keyspace| {
         write(ks, &["k"], |txn| {
             let key = txn.key(b"k");
-            txn.set_range(db(0), &key, VALUE - 2, b"xyz").expect("free memory");
+            txn.strings().set_range(db(0), &key, VALUE - 2, b"xyz").expect("free memory");
         });
     };
     check(overwritten, "k", Some(&format!("{}xyz", &a[2..])));
     let deleted = |ks: &Keyspace| {
         write(ks, &["k"], |txn| {
             let key = txn.key(b"k");
-            txn.delete(db(0), &key).expect("free memory");
+            txn.keys().delete(db(0), &key).expect("free memory");
         });
     };
     check(deleted, "k", None);
     let renamed = |ks: &Keyspace| {
         write(ks, &["k", "new"], |txn| {
             let (from, to) = (txn.key(b"k"), txn.key(b"new"));
-            txn.rename((db(0), &from), (db(0), &to)).expect("free memory");
+            txn.keys().rename((db(0), &from), (db(0), &to)).expect("free memory");
         });
     };
     check(renamed, "new", Some(&a));
@@ -103,7 +103,7 @@ fn each_change_of_a_value_ends_its_copy() {
     let copied = |ks: &Keyspace| {
         write(ks, &["k", "other"], |txn| {
             let (from, to) = (txn.key(b"other"), txn.key(b"k"));
-            txn.copy((db(0), &from), (db(0), &to)).expect("free memory");
+            txn.keys().copy((db(0), &from), (db(0), &to)).expect("free memory");
         });
     };
     check(copied, "k", Some(&value('o')));
@@ -123,7 +123,7 @@ fn a_longer_value_in_a_block_of_its_own_ends_with_each_change_too() {
     let append = |text: &str| {
         write(&ks, &["k"], |txn| {
             let key = txn.key(b"k");
-            txn.append(db(0), &key, text.as_bytes()).expect("free memory");
+            txn.strings().append(db(0), &key, text.as_bytes()).expect("free memory");
         });
     };
     append("1");
@@ -133,14 +133,14 @@ fn a_longer_value_in_a_block_of_its_own_ends_with_each_change_too() {
     hit(&format!("{long}12"));
     write(&ks, &["k"], |txn| {
         let key = txn.key(b"k");
-        txn.set_range(db(0), &key, 0, b"L").expect("free memory");
+        txn.strings().set_range(db(0), &key, 0, b"L").expect("free memory");
     });
     hit(&format!("L{}12", &long[1..]));
     set(&ks, "k", &"m".repeat(10_000));
     hit(&"m".repeat(10_000));
     write(&ks, &["k", "new"], |txn| {
         let (from, to) = (txn.key(b"k"), txn.key(b"new"));
-        txn.rename((db(0), &from), (db(0), &to)).expect("free memory");
+        txn.keys().rename((db(0), &from), (db(0), &to)).expect("free memory");
     });
     // The block has a new owner, but the same bytes.
     assert_eq!(counted(&ks, || drop(get(&ks, "new"))), (1, 0));
@@ -152,14 +152,14 @@ fn names_and_databases_may_change_and_copies_follow_their_blocks() {
     set(&ks, "k", &value('a'));
     drop(get(&ks, "k"));
     let mut txn = ks.begin_all(NOW);
-    txn.swap(db(0), db(1)).expect("free memory");
+    txn.databases().swap(db(0), db(1)).expect("free memory");
     txn.commit().expect("a commit");
     drop(txn);
     assert_eq!(get(&ks, "k"), None);
     let swapped = || assert_eq!(get_at(&ks, NOW, 1, "k"), Some(value('a').into_bytes()));
     assert_eq!(counted(&ks, swapped), (1, 0));
     let mut txn = ks.begin_all(NOW);
-    txn.flush(db(1)).expect("free memory");
+    txn.databases().flush(db(1)).expect("free memory");
     txn.commit().expect("a commit");
     drop(txn);
     assert_eq!(get_at(&ks, NOW, 1, "k"), None);
@@ -186,7 +186,7 @@ fn a_moved_value_is_copied_again() {
         for n in (0..300).filter(|n| n % 30 != 0) {
             let name = name(n);
             let key = txn.key(name.as_bytes());
-            txn.delete(db(0), &key).expect("free memory");
+            txn.keys().delete(db(0), &key).expect("free memory");
         }
     });
     let read = || (0..300).step_by(30).for_each(|n| drop(get(&ks, &name(n))));
@@ -220,10 +220,10 @@ fn what_a_transaction_changed_is_neither_served_nor_kept_before_its_commit() {
     let (key, other) = (txn.key(b"k"), txn.key(b"other"));
     let read = |txn: &mut keyspace::Txn<'_>, key: &keyspace::Key<'_>| {
         let entry = txn.find(db(0), key).expect("the key");
-        txn.read_string(&entry).and_then(|value| value.to_vec()).expect("a string")
+        txn.strings().read(&entry).and_then(|value| value.to_vec()).expect("a string")
     };
     let savepoint = txn.savepoint();
-    txn.append(db(0), &key, b"tail").expect("free memory");
+    txn.strings().append(db(0), &key, b"tail").expect("free memory");
     let staged = counted(&ks, || {
         assert_eq!(read(&mut txn, &key), format!("{}tail", value('a')).into_bytes());
         assert_eq!(read(&mut txn, &other), value('o').into_bytes());
@@ -232,7 +232,7 @@ fn what_a_transaction_changed_is_neither_served_nor_kept_before_its_commit() {
     txn.rollback_to(savepoint);
     let back = counted(&ks, || assert_eq!(read(&mut txn, &key), value('a').into_bytes()));
     assert_eq!(back, (1, 0));
-    txn.set(db(0), &key, value('b').as_bytes(), Expire::Clear).expect("free memory");
+    txn.strings().set(db(0), &key, value('b').as_bytes(), Expire::Clear).expect("free memory");
     assert_eq!(read(&mut txn, &key), value('b').into_bytes());
     drop(txn);
     assert_eq!(counted(&ks, || assert_eq!(get(&ks, "k"), Some(value('a').into_bytes()))), (1, 0));
@@ -297,7 +297,7 @@ fn a_value_that_the_medium_falsified_is_refused_and_not_kept() {
     for _ in 0..2 {
         let mut txn = ks.begin_all(NOW);
         let entry = txn.find(db(0), &key).expect("the key");
-        assert!(txn.read_string(&entry).is_err());
+        assert!(txn.strings().read(&entry).is_err());
     }
     assert_eq!(stats(&ks).entries, 0);
 }

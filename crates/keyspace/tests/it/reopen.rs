@@ -12,14 +12,17 @@ fn fill(ks: &Keyspace) {
     set(ks, "gone", "x");
     write(ks, &["gone"], |txn| {
         let key = txn.key(b"gone");
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
     let mut txn = ks.begin_all(NOW);
-    txn.swap(db(0), db(7)).expect("free memory");
+    txn.databases().swap(db(0), db(7)).expect("free memory");
     txn.commit().expect("a commit");
     drop(txn);
     let key = ks.key(b"never committed");
-    ks.begin_one(key.shard(), NOW).set(db(7), &key, b"v", Expire::Clear).expect("free memory");
+    ks.begin_one(key.shard(), NOW)
+        .strings()
+        .set(db(7), &key, b"v", Expire::Clear)
+        .expect("free memory");
 }
 
 fn verify(ks: &Keyspace) {
@@ -58,7 +61,7 @@ fn a_pool_that_was_dropped_opens_with_all_it_had_committed() {
     }
     let ks = emulated(&file, 4);
     let mut txn = ks.begin_all(NOW);
-    assert_eq!(txn.flush(db(7)), Ok(502));
+    assert_eq!(txn.databases().flush(db(7)), Ok(502));
     txn.commit().expect("a commit");
     drop(txn);
     ks.reclaim_step(0, 10).expect("a commit");

@@ -12,7 +12,7 @@ use fastrand::Rng;
 use heap::{CreateOptions, Heap, OpenError, Salvage, SalvageError};
 use keyspace::{
     Content, Db, Expire, FieldTime, Keyspace, Limits, NodeLimits, SalvageFinding, SalvageOptions,
-    Salvaged, Side, StreamId, StreamLimits, Type,
+    Salvaged, Side, StreamId, StreamLimits,
 };
 use pmem::{MapOptions, Region};
 
@@ -46,24 +46,24 @@ fn put(ks: &Keyspace, i: usize) {
     write(ks, &[&name], |txn| {
         let key = txn.key(name.as_bytes());
         match i % 20 {
-            0 => txn.set(at, &key, &vec![i as u8; 9000], Expire::Clear),
-            1 => txn.set(at, &key, &vec![i as u8; 150_000], Expire::Clear),
-            2 => txn.set(at, &key, i.to_string().as_bytes(), Expire::Clear),
+            0 => txn.strings().set(at, &key, &vec![i as u8; 9000], Expire::Clear),
+            1 => txn.strings().set(at, &key, &vec![i as u8; 150_000], Expire::Clear),
+            2 => txn.strings().set(at, &key, i.to_string().as_bytes(), Expire::Clear),
             3 | 4 => {
                 let pairs = texts.iter().map(|text| (&text[..], name.as_bytes()));
-                txn.put_members(at, &key, Type::Hash, pairs, SMALL).map(drop)
+                txn.hashes().put(at, &key, pairs, SMALL).map(drop)
             }
             5 | 6 => {
-                let members = texts.iter().map(|text| (&text[..], &b""[..]));
-                txn.put_members(at, &key, Type::Set, members, SMALL).map(drop)
+                let members = texts.iter().map(|text| &text[..]);
+                txn.sets().add(at, &key, members, SMALL).map(drop)
             }
             7 | 8 => {
                 let limits = NodeLimits::new(512, 16);
                 let elements = texts.iter().map(Vec::as_slice);
-                txn.push(at, &key, Side::Tail, elements, limits).map(drop)
+                txn.lists().push(at, &key, Side::Tail, elements, limits).map(drop)
             }
             9 | 10 => {
-                let mut edit = txn.edit_sorted_set(at, &key, SMALL).expect("free memory");
+                let mut edit = txn.sorted_sets().edit(at, &key, SMALL).expect("free memory");
                 for (n, member) in texts.iter().enumerate() {
                     edit.change(txn, member, |_| Some(n as f64 / 3.0)).expect("free memory");
                 }
@@ -71,14 +71,21 @@ fn put(ks: &Keyspace, i: usize) {
             }
             11 | 12 => texts.iter().enumerate().try_for_each(|(n, field)| {
                 let time = if n % 2 == 0 { FieldTime::Clear } else { FieldTime::At(NOW + 9999) };
-                txn.put_fields(at, &key, [(&field[..], &b"v"[..])], time, SMALL).map(drop)
+                txn.hashes()
+                    .put_with_time(at, &key, [(&field[..], &b"v"[..])], time, SMALL)
+                    .map(drop)
             }),
-            13 => txn.edit_stream(at, &key, put_stream),
-            _ => txn.set(at, &key, format!("the value of key {i}").as_bytes(), Expire::Clear),
+            13 => txn.streams().edit(at, &key, put_stream),
+            _ => txn.strings().set(
+                at,
+                &key,
+                format!("the value of key {i}").as_bytes(),
+                Expire::Clear,
+            ),
         }
         .expect("free memory");
         if expiry(i).is_some() {
-            txn.set_expiry(at, &key, expiry(i)).expect("free memory");
+            txn.keys().set_expiry(at, &key, expiry(i)).expect("free memory");
         }
     });
 }
@@ -102,8 +109,10 @@ fn make(path: &Path, closed: bool) -> Vec<u8> {
     // Freed blocks keep the bytes of older entries.
     (0..KEYS).for_each(|i| set_until(&ks, &name(i), "an older value", Expire::Clear));
     for i in 0..KEYS {
-        write(&ks, &[&name(i)], |txn| {
-            txn.delete(db(0), &txn.key(name(i).as_bytes())).expect("free memory")
+        let name = name(i);
+        write(&ks, &[&name], |txn| {
+            let key = txn.key(name.as_bytes());
+            txn.keys().delete(db(0), &key).expect("free memory")
         });
         put(&ks, i);
     }
@@ -127,7 +136,7 @@ fn model(ks: &Keyspace) -> Model {
         let mut txn = ks.begin_one(key.shard(), NOW);
         let entry = txn.find(at, &key).expect("it is in the snapshot");
         let content = txn.content(&entry).expect("a sound value").sorted();
-        let expiry = txn.expiry(&entry);
+        let expiry = txn.properties(&entry).expiry();
         ((at.number(), name), (content, expiry))
     };
     names.into_iter().map(read).collect()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::{self, NOW, db, emulated, volatile};
-use keyspace::{Content, Error, Expire, Keyspace, Limits, Snapshot, SnapshotWalk, Txn, Type};
+use keyspace::{Content, Error, Expire, Keyspace, Limits, Snapshot, SnapshotWalk, Txn};
 
 type State = BTreeMap<(usize, Vec<u8>), (Content, Option<u64>)>;
 
@@ -13,9 +13,9 @@ fn state(ks: &Keyspace) -> State {
     let mut state = State::new();
     let txn = ks.begin_all(NOW);
     for number in 0..16 {
-        txn.for_each(db(number), &mut |key, entry| {
+        txn.database(db(number)).for_each(&mut |key, entry| {
             let value = txn.content(entry).expect("a value").sorted();
-            state.insert((number, key.to_vec()), (value, txn.expiry(entry)));
+            state.insert((number, key.to_vec()), (value, txn.properties(entry).expiry()));
         });
     }
     state
@@ -69,24 +69,24 @@ fn disturb(ks: &Keyspace, random: &mut fastrand::Rng) {
     };
     let bytes = vec![random.alphanumeric() as u8; LENGTHS[random.usize(0..LENGTHS.len())]];
     let done = match random.u32(0..12) {
-        _ if everything && random.bool() => txn.flush(number).map(|_| ()),
-        _ if everything => txn.swap(db(0), db(1)),
-        0 | 1 => txn.set(number, &from, &bytes, Expire::Clear).map(|_| ()),
-        2 => txn.set(number, &from, b"12345", Expire::At(NOW + 5)).map(|_| ()),
-        3 => txn.append(number, &from, &bytes[..bytes.len().min(30)]).map(|_| ()),
-        4 => txn.set_range(number, &from, random.usize(0..5000), b"range").map(|_| ()),
+        _ if everything && random.bool() => txn.databases().flush(number).map(|_| ()),
+        _ if everything => txn.databases().swap(db(0), db(1)),
+        0 | 1 => txn.strings().set(number, &from, &bytes, Expire::Clear).map(|_| ()),
+        2 => txn.strings().set(number, &from, b"12345", Expire::At(NOW + 5)).map(|_| ()),
+        3 => txn.strings().append(number, &from, &bytes[..bytes.len().min(30)]).map(|_| ()),
+        4 => txn.strings().set_range(number, &from, random.usize(0..5000), b"range").map(|_| ()),
         9 => fields(&mut txn, random, |txn, pairs, limits| {
             let pairs = pairs.iter().map(|(field, value)| (field.as_bytes(), value.as_bytes()));
-            txn.put_members(number, &from, Type::Hash, pairs, limits).map(|_| ())
+            txn.hashes().put(number, &from, pairs, limits).map(|_| ())
         }),
         10 => fields(&mut txn, random, |txn, pairs, _| {
             let fields = pairs.iter().map(|(field, _)| field.as_bytes());
-            txn.remove_members(number, &from, Type::Hash, fields).map(|_| ())
+            txn.hashes().remove(number, &from, fields).map(|_| ())
         }),
-        5 => txn.delete(number, &from).map(|_| ()),
-        6 => txn.rename((number, &from), (number, &to)).map(|_| ()),
-        7 => txn.set_expiry(number, &from, Some(NOW + 1 + random.u64(0..9))).map(|_| ()),
-        _ => txn.copy((number, &from), (db(2), &to)).map(|_| ()),
+        5 => txn.keys().delete(number, &from).map(|_| ()),
+        6 => txn.keys().rename((number, &from), (number, &to)).map(|_| ()),
+        7 => txn.keys().set_expiry(number, &from, Some(NOW + 1 + random.u64(0..9))).map(|_| ()),
+        _ => txn.keys().copy((number, &from), (db(2), &to)).map(|_| ()),
     };
     match done {
         Ok(()) => {}

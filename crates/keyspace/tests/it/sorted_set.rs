@@ -19,7 +19,7 @@ type Model = BTreeMap<(usize, &'static str), Held>;
 fn put(ks: &Keyspace, key: &str, members: &[(&str, f64)]) -> Result<(), Error> {
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
-        let mut edit = txn.edit_sorted_set(db(0), &k, LIMITS)?;
+        let mut edit = txn.sorted_sets().edit(db(0), &k, LIMITS)?;
         for (member, score) in members {
             edit.change(txn, member.as_bytes(), |_| Some(*score))?;
         }
@@ -30,7 +30,7 @@ fn put(ks: &Keyspace, key: &str, members: &[(&str, f64)]) -> Result<(), Error> {
 fn take(ks: &Keyspace, key: &str, member: &str) -> Result<bool, Error> {
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
-        let mut edit = txn.edit_sorted_set(db(0), &k, Limits::NONE)?;
+        let mut edit = txn.sorted_sets().edit(db(0), &k, Limits::NONE)?;
         let taken = edit.remove(txn, member.as_bytes())?;
         edit.finish(txn, db(0), &k)?;
         Ok(taken)
@@ -41,7 +41,7 @@ fn take_range(ks: &Keyspace, key: &str, rank: u64, count: u64) -> Vec<(String, f
     let mut taken = Vec::new();
     let done = write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
-        let mut edit = txn.edit_sorted_set(db(0), &k, Limits::NONE)?;
+        let mut edit = txn.sorted_sets().edit(db(0), &k, Limits::NONE)?;
         let show = |member: &[u8], score: f64| taken.push((text(member), score));
         let count = edit.remove_range(txn, rank, count, show)?;
         edit.finish(txn, db(0), &k)?;
@@ -67,7 +67,7 @@ fn read(ks: &Keyspace, number: usize, key: &str) -> Option<Vec<(String, f64)>> {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.find(db(number), &key)?;
-    assert_eq!(txn.type_of(&entry), Type::SortedSet);
+    assert_eq!(txn.properties(&entry).value_type(), Type::SortedSet);
     let sorted_set = txn.sorted_set(&entry).expect("a sorted set");
     let (mut found, mut backwards, mut scanned) = (Vec::new(), Vec::new(), Held::new());
     let forth = |member: &[u8], score: f64| {
@@ -100,10 +100,10 @@ fn read(ks: &Keyspace, number: usize, key: &str) -> Option<Vec<(String, f64)>> {
     assert_eq!(sorted_set.rank(b"nobody"), Ok(None));
     let content: Vec<Vec<u8>> = elements(&found);
     assert_eq!(txn.content(&entry), Ok(Content::Elements(Type::SortedSet, content)));
-    assert!(txn.memory(&entry) > 0);
+    assert!(txn.properties(&entry).memory() > 0);
     let is_small =
         found.len() <= LIMITS.entries && !found.iter().any(|(m, _)| m.len() > LIMITS.value);
-    assert!(is_small || txn.encoding(&entry) == Encoding::Skiplist);
+    assert!(is_small || txn.properties(&entry).encoding() == Encoding::Skiplist);
     Some(found)
 }
 
@@ -161,7 +161,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
         16 => {
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.rename((db(0), &k), (db(0), &o)).expect("free memory");
+                txn.keys().rename((db(0), &k), (db(0), &o)).expect("free memory");
             });
             if let Some(held) = model.remove(&at).filter(|held| !held.is_empty()) {
                 model.insert((0, other), held);
@@ -171,7 +171,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             let to = random.usize(0..2);
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.copy((db(0), &k), (db(to), &o)).expect("free memory");
+                txn.keys().copy((db(0), &k), (db(to), &o)).expect("free memory");
             });
             let copy = held.clone();
             if !copy.is_empty() {
@@ -182,9 +182,9 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             held.clear();
             write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
-                assert!(matches!(txn.edit_sorted_set(db(0), &k, LIMITS), Err(Error::WrongType)));
-                txn.delete(db(0), &k).expect("free memory");
+                txn.strings().set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
+                assert!(matches!(txn.sorted_sets().edit(db(0), &k, LIMITS), Err(Error::WrongType)));
+                txn.keys().delete(db(0), &k).expect("free memory");
             });
         }
     }
@@ -230,7 +230,7 @@ fn lives(ks: &Keyspace, seed: u64, steps: usize) {
             compare(ks, &model);
         }
     }
-    let _ = write(ks, &KEYS, |txn| txn.flush(db(0)));
+    let _ = write(ks, &KEYS, |txn| txn.databases().flush(db(0)));
     reclaim_all(ks);
     ks.check().expect("a sound pool");
 }
@@ -282,7 +282,7 @@ fn a_large_sorted_set_is_deleted_in_bounded_steps() {
     let full = ks.heap().used();
     write(&ks, &["a"], |txn| {
         let key = txn.key(b"a");
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
     assert!(full - ks.heap().used() < 1024, "the entry and the header alone go at once");
     assert_eq!(read(&ks, 0, "a"), None);
@@ -342,7 +342,7 @@ fn a_damaged_tree_is_not_copied_in_part_and_no_source_is_given_up() {
         let mut txn = ks.begin(&keys, NOW);
         let (from, to) = (txn.key(b"harmed"), txn.key(other.as_bytes()));
         let (from, to) = ((db(0), &from), (db(0), &to));
-        let done = if keep { txn.copy(from, to) } else { txn.rename(from, to) };
+        let done = if keep { txn.keys().copy(from, to) } else { txn.keys().rename(from, to) };
         assert!(matches!(done, Err(Error::Damaged(_))), "{done:?}");
     }
     let key = ks.key(b"harmed");

@@ -40,7 +40,7 @@ fn a_step_of_expiry_is_bounded_in_an_index_that_became_sparse() {
 #[test]
 fn steps_of_expiry_estimate_the_mean_time_to_live() {
     let ks = volatile(2, 64 << 20);
-    let mean = || ks.begin_all(NOW).mean_ttl(db(0));
+    let mean = || ks.begin_all(NOW).database(db(0)).mean_ttl();
     assert_eq!(mean(), 0);
     for i in 0..2000 {
         set(&ks, &format!("lasting:{i}"), "v");
@@ -161,7 +161,7 @@ fn what_deletes_left_is_freed_before_anything_is_evicted() {
         common::write(&ks, &[&format!("large:{i}")], |txn| {
             let name = format!("large:{i}");
             let key = txn.key(name.as_bytes());
-            txn.delete(db(0), &key).expect("free memory");
+            txn.keys().delete(db(0), &key).expect("free memory");
         });
     }
     assert!(ks.excess() > 0);
@@ -178,7 +178,7 @@ fn a_full_heap_answers_full_loses_nothing_and_can_be_emptied() {
         let name = format!("key:{i}");
         let key = ks.key(name.as_bytes());
         let mut txn = ks.begin_one(key.shard(), NOW);
-        match txn.set(db(0), &key, value.as_bytes(), Expire::Clear) {
+        match txn.strings().set(db(0), &key, value.as_bytes(), Expire::Clear) {
             Ok(()) => {
                 txn.commit().expect("a commit");
                 kept.push(name);
@@ -196,7 +196,7 @@ fn a_full_heap_answers_full_loses_nothing_and_can_be_emptied() {
     for name in &kept {
         let key = ks.key(name.as_bytes());
         let mut txn = ks.begin_one(key.shard(), NOW);
-        assert_eq!(txn.delete(db(0), &key), Ok(true));
+        assert_eq!(txn.keys().delete(db(0), &key), Ok(true));
         txn.commit().expect("a commit");
     }
     set(&ks, "again", &value);
@@ -211,7 +211,8 @@ fn idle_time_and_frequency_follow_the_accesses() {
     let look = |now: u64| {
         let txn = ks.begin_one(0, now);
         let entry = txn.peek(db(0), &key).expect("the key");
-        (txn.idle_ms(&entry), txn.frequency(&entry))
+        let properties = txn.properties(&entry);
+        (properties.idle_ms(), properties.frequency())
     };
     assert_eq!(look(NOW + 5000).0, 5000);
     get(&ks, NOW + 5000, 0, "k");

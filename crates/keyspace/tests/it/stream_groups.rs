@@ -24,7 +24,7 @@ fn add(ks: &Keyspace, key: &str, ms: u64) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
         let limits = StreamLimits::new(1024, 20);
-        txn.edit_stream(db(0), &key, |edit| edit.append(id(ms), &[b"field", b"value"], limits))
+        txn.streams().edit(db(0), &key, |edit| edit.append(id(ms), &[b"field", b"value"], limits))
     })
     .expect("free memory");
 }
@@ -33,7 +33,7 @@ fn add(ks: &Keyspace, key: &str, ms: u64) {
 fn deliver(ks: &Keyspace, key: &str, group: &str, consumer: &str, ids: &[u64], now: u64) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
-        txn.edit_stream(db(0), &key, |edit| {
+        txn.streams().edit(db(0), &key, |edit| {
             edit.create_group(group.as_bytes(), id(1), None)?;
             let mut group = edit.read().group(group.as_bytes())?.expect("a group");
             group.last = group.last.max(id(now));
@@ -50,7 +50,7 @@ fn content(ks: &Keyspace, key: &str) -> Option<Vec<StreamPart>> {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.find(db(0), &key)?;
-    assert!(txn.memory(&entry) > 0);
+    assert!(txn.properties(&entry).memory() > 0);
     match txn.content(&entry) {
         Ok(Content::Stream(parts)) => Some(parts),
         other => panic!("{other:?}"),
@@ -89,7 +89,7 @@ fn step(ks: &Keyspace, random: &mut fastrand::Rng, now: u64) {
             let before = content(ks, key).map_or(0, |parts| pending(&parts));
             let gone = write(ks, &[key], |txn| {
                 let key = txn.key(key.as_bytes());
-                txn.edit_stream(db(0), &key, |edit| {
+                txn.streams().edit(db(0), &key, |edit| {
                     let Some(found) = edit.read().group(group.as_bytes())? else { return Ok(0) };
                     let gone = edit.drop_consumer(&found, consumer.as_bytes())?.unwrap_or(0);
                     (1..300).try_fold(gone as usize, |gone, ms| {
@@ -103,7 +103,7 @@ fn step(ks: &Keyspace, random: &mut fastrand::Rng, now: u64) {
         16 if content(ks, key).is_some() => {
             let dropped = write(ks, &[key], |txn| {
                 let key = txn.key(key.as_bytes());
-                txn.edit_stream(db(0), &key, |edit| edit.drop_group(group.as_bytes()))
+                txn.streams().edit(db(0), &key, |edit| edit.drop_group(group.as_bytes()))
             });
             assert!(dropped.is_ok());
         }
@@ -112,10 +112,10 @@ fn step(ks: &Keyspace, random: &mut fastrand::Rng, now: u64) {
             let renames = random.bool();
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.delete(db(0), &o).expect("free memory");
+                txn.keys().delete(db(0), &o).expect("free memory");
                 match renames {
-                    true => txn.rename((db(0), &k), (db(0), &o)).expect("free memory"),
-                    false => txn.copy((db(0), &k), (db(0), &o)).expect("free memory"),
+                    true => txn.keys().rename((db(0), &k), (db(0), &o)).expect("free memory"),
+                    false => txn.keys().copy((db(0), &k), (db(0), &o)).expect("free memory"),
                 }
             });
             assert_eq!(content(ks, other), source);
@@ -123,7 +123,7 @@ fn step(ks: &Keyspace, random: &mut fastrand::Rng, now: u64) {
         19 => {
             write(ks, &[key], |txn| {
                 let key = txn.key(key.as_bytes());
-                txn.delete(db(0), &key).expect("free memory");
+                txn.keys().delete(db(0), &key).expect("free memory");
             });
         }
         _ => drop(ks.reclaim_step(random.usize(0..ks.shards()), 9).expect("a step")),
@@ -149,7 +149,7 @@ fn lives(ks: &Keyspace, seed: u64, steps: u64) {
         }
     }
     assert!(most > 300, "{most}");
-    write(ks, &KEYS, |txn| txn.flush(db(0))).expect("free memory");
+    write(ks, &KEYS, |txn| txn.databases().flush(db(0))).expect("free memory");
     reclaim_all(ks);
     ks.check().expect("a sound pool");
 }
@@ -187,7 +187,7 @@ fn a_stream_of_many_pending_entries_is_deleted_in_bounded_steps() {
     }
     write(&ks, &["a"], |txn| {
         let key = txn.key(b"a");
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
     let (steps, _) = reclaim_in_steps(&ks, 50, 40);
     assert!(steps > 400, "{steps}");

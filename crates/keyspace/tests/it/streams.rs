@@ -26,9 +26,8 @@ fn id(ms: u64) -> StreamId {
 fn add(ks: &Keyspace, key: &str, ms: u64, value: &str) -> Result<(), Error> {
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
-        txn.edit_stream(db(0), &k, |edit| {
-            edit.append(id(ms), &[b"field", value.as_bytes()], limits())
-        })
+        txn.streams()
+            .edit(db(0), &k, |edit| edit.append(id(ms), &[b"field", value.as_bytes()], limits()))
     })
 }
 
@@ -37,7 +36,8 @@ fn read(ks: &Keyspace, key: &str) -> Option<BTreeMap<StreamId, String>> {
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.find(db(0), &key)?;
-    assert_eq!((txn.type_of(&entry), txn.encoding(&entry)), (Type::Stream, Encoding::Stream));
+    let properties = txn.properties(&entry);
+    assert_eq!((properties.value_type(), properties.encoding()), (Type::Stream, Encoding::Stream));
     let stream = txn.stream(&entry).expect("a stream");
     let mut found = BTreeMap::new();
     for reversed in [false, true] {
@@ -54,7 +54,7 @@ fn read(ks: &Keyspace, key: &str) -> Option<BTreeMap<StreamId, String>> {
         done.expect("sound");
         assert_eq!((count, found.len() as u64), (stream.head().len, count));
     }
-    assert!(txn.memory(&entry) > 0);
+    assert!(properties.memory() > 0);
     let Content::Stream(parts) = txn.content(&entry).expect("sound") else { panic!("a stream") };
     assert_eq!(entries(&parts), found);
     Some(found)
@@ -97,7 +97,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut 
                 held.keys().copied().filter(|_| random.u8(0..6) == 0).collect();
             let deleted = write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.edit_stream(db(0), &k, |edit| Ok(edit.delete(&some)? as usize))
+                txn.streams().edit(db(0), &k, |edit| Ok(edit.delete(&some)? as usize))
             });
             assert_eq!(deleted, Ok(some.len()));
             held.retain(|id, _| !some.contains(id));
@@ -109,7 +109,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut 
                 StreamTrim { bound: StreamBound::Len(left as u64), whole_nodes: false, most: 0 };
             let gone = write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.edit_stream(db(0), &k, |edit| edit.trim(trim))
+                txn.streams().edit(db(0), &k, |edit| edit.trim(trim))
             });
             assert_eq!(gone, Ok((held.len() - left) as u64));
             (0..held.len() - left).for_each(|_| drop(held.pop_first()));
@@ -117,8 +117,8 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut 
         17 | 18 if key != other => {
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.delete(db(0), &o).expect("free memory");
-                txn.copy((db(0), &k), (db(0), &o)).expect("free memory");
+                txn.keys().delete(db(0), &o).expect("free memory");
+                txn.keys().copy((db(0), &k), (db(0), &o)).expect("free memory");
             });
             match model.get(key).cloned() {
                 Some(held) => model.insert(other, held),
@@ -129,10 +129,10 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut 
             model.remove(key);
             write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
-                let refused = txn.edit_stream(db(0), &k, |_| Ok(()));
+                txn.strings().set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
+                let refused = txn.streams().edit(db(0), &k, |_| Ok(()));
                 assert_eq!(refused, Err(Error::WrongType));
-                txn.delete(db(0), &k).expect("free memory");
+                txn.keys().delete(db(0), &k).expect("free memory");
             });
         }
     }
@@ -164,7 +164,7 @@ fn lives(ks: &Keyspace, seed: u64, steps: usize) {
             compare(ks, &model);
         }
     }
-    let _ = write(ks, &KEYS, |txn| txn.flush(db(0)));
+    let _ = write(ks, &KEYS, |txn| txn.databases().flush(db(0)));
     reclaim_all(ks);
     ks.check().expect("a sound pool");
 }
@@ -211,7 +211,7 @@ fn a_long_stream_is_deleted_in_bounded_steps() {
     (1..=30_000).for_each(|n| add(&ks, "a", n, "an entry of some length").expect("free memory"));
     write(&ks, &["a"], |txn| {
         let key = txn.key(b"a");
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
     assert_eq!(read(&ks, "a"), None);
     let (steps, _) = reclaim_in_steps(&ks, 50, 40);

@@ -10,14 +10,14 @@ fn keyspace() -> Keyspace {
 fn append(ks: &Keyspace, key: &str, bytes: &str) -> usize {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
-        txn.append(db(0), &key, bytes.as_bytes()).expect("free memory")
+        txn.strings().append(db(0), &key, bytes.as_bytes()).expect("free memory")
     })
 }
 
 fn set_range(ks: &Keyspace, key: &str, at: usize, bytes: &str) -> usize {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
-        txn.set_range(db(0), &key, at, bytes.as_bytes()).expect("free memory")
+        txn.strings().set_range(db(0), &key, at, bytes.as_bytes()).expect("free memory")
     })
 }
 
@@ -25,7 +25,7 @@ fn encoding(ks: &Keyspace, key: &str) -> Encoding {
     let key = ks.key(key.as_bytes());
     let txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.peek(db(0), &key).expect("the key");
-    txn.encoding(&entry)
+    txn.properties(&entry).encoding()
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_key_may_be_as_long_as_a_value() {
         assert_eq!(ks.count(db(0)).0, 1);
         write(&ks, &[&key], |txn| {
             let key = txn.key(key.as_bytes());
-            assert_eq!(txn.delete(db(0), &key), Ok(true));
+            assert_eq!(txn.keys().delete(db(0), &key), Ok(true));
         });
         check(&ks, &key, None);
         ks.check().expect("an intact keyspace");
@@ -112,8 +112,11 @@ fn a_string_has_a_longest_length() {
     set(&ks, "k", "v");
     let key = ks.key(b"k");
     let mut txn = ks.begin_one(key.shard(), NOW);
-    assert_eq!(txn.set_range(db(0), &key, Keyspace::MAX_STRING, b"x"), Err(Error::TooLong));
-    assert_eq!(txn.set_range(db(0), &key, usize::MAX, b"x"), Err(Error::TooLong));
+    assert_eq!(
+        txn.strings().set_range(db(0), &key, Keyspace::MAX_STRING, b"x"),
+        Err(Error::TooLong)
+    );
+    assert_eq!(txn.strings().set_range(db(0), &key, usize::MAX, b"x"), Err(Error::TooLong));
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn the_expiry_time_stays_goes_or_changes_as_asked() {
         let key = ks.key(key.as_bytes());
         let txn = ks.begin_one(key.shard(), NOW);
         let entry = txn.peek(db(0), &key).expect("the key");
-        txn.expiry(&entry)
+        txn.properties(&entry).expiry()
     };
     for (value, other) in [("text", "other"), ("1", "2"), ("1", "text"), ("text", "1")] {
         set_until(&ks, "k", value, Expire::At(NOW + 10));
@@ -165,7 +168,7 @@ fn a_writer_begins_again_where_a_key_has_expired() {
     check(&ks, "k", Some("old"));
     let deleted = write_at(&ks, NOW + 1, &["k"], |txn| {
         let key = txn.key(b"k");
-        let found = txn.delete(db(0), &key);
+        let found = txn.keys().delete(db(0), &key);
         let events: Vec<_> = txn.changes().map(|change| change.event).collect();
         (found, events)
     });

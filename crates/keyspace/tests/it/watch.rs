@@ -24,7 +24,7 @@ fn has_expired(ks: &Keyspace, now: u64, watch: &Watch) -> bool {
 fn delete(ks: &Keyspace, now: u64, key: &str) {
     write_at(ks, now, &[key], |txn| {
         let key = txn.key(key.as_bytes());
-        txn.delete(db(0), &key).expect("free memory");
+        txn.keys().delete(db(0), &key).expect("free memory");
     });
 }
 
@@ -55,11 +55,14 @@ fn what_is_rolled_back_or_dropped_breaks_nothing() {
     write(&ks, &["k"], |txn| {
         let key = txn.key(b"k");
         let savepoint = txn.savepoint();
-        txn.set(db(0), &key, b"v", Expire::Clear).expect("free memory");
+        txn.strings().set(db(0), &key, b"v", Expire::Clear).expect("free memory");
         txn.rollback_to(savepoint);
     });
     let key = ks.key(b"k");
-    ks.begin_one(key.shard(), NOW).set(db(0), &key, b"v", Expire::Clear).expect("free memory");
+    ks.begin_one(key.shard(), NOW)
+        .strings()
+        .set(db(0), &key, b"v", Expire::Clear)
+        .expect("free memory");
     assert!(!watched.is_broken());
 }
 
@@ -101,7 +104,7 @@ fn emptying_a_database_breaks_the_watches_of_keys_that_were_there() {
     set(&ks, "here", "v");
     let (here, absent) = (watch(&ks, "here"), watch(&ks, "absent"));
     all(&ks, |txn| {
-        txn.flush(db(0)).expect("free memory");
+        txn.databases().flush(db(0)).expect("free memory");
     });
     assert!(here.is_broken() && !absent.is_broken());
 }
@@ -112,7 +115,7 @@ fn a_swap_breaks_the_watches_of_keys_on_either_side() {
     set(&ks, "here", "v");
     let (here, there) = (watch(&ks, "here"), watch_at(&ks, NOW, 1, "here"));
     let (absent, elsewhere) = (watch(&ks, "absent"), watch_at(&ks, NOW, 2, "here"));
-    all(&ks, |txn| txn.swap(db(0), db(1)).expect("free memory"));
+    all(&ks, |txn| txn.databases().swap(db(0), db(1)).expect("free memory"));
     assert!(here.is_broken() && there.is_broken());
     assert!(!absent.is_broken() && !elsewhere.is_broken());
 }

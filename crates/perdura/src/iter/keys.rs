@@ -24,7 +24,7 @@ impl Wanted {
     pub(super) fn admits(&self, txn: &Txn<'_>, key: &[u8], entry: &Entry) -> bool {
         key.starts_with(&self.prefix)
             && self.pattern.as_ref().is_none_or(|pattern| resp::glob::matches(pattern, key))
-            && self.value_type.is_none_or(|wanted| txn.type_of(entry) == wanted)
+            && self.value_type.is_none_or(|wanted| txn.properties(entry).value_type() == wanted)
     }
 }
 
@@ -181,7 +181,7 @@ impl KeyCursor {
                 Some(view) => view.begin(&store.keyspace, std::iter::once(shard))?,
                 None => store.keyspace.begin_one(shard, store.now()),
             };
-            let next = txn.scan(self.db, cursor, ITEMS, &mut |key, entry| {
+            let next = txn.database(self.db).scan(cursor, ITEMS, &mut |key, entry| {
                 if wanted.admits(&txn, key, entry) {
                     found.push_back(key.to_vec());
                 }

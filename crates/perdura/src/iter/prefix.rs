@@ -66,7 +66,7 @@ impl Perdura {
             let mut txn = self.keyspace.begin_all(self.now());
             let mut keys = 0;
             for db in databases {
-                keys += txn.flush(*db)?;
+                keys += txn.databases().flush(*db)?;
             }
             self.keyspace.check_losses(losses)?;
             self.commit(&mut txn)?;
@@ -86,13 +86,13 @@ impl Perdura {
             let (next, found, seen) = self.retry(|losses| {
                 let mut txn = self.keyspace.begin_one(shard, self.now());
                 let mut found = Vec::new();
-                let next = txn.scan(db, cursor, ITEMS, &mut |key, entry| {
+                let next = txn.database(db).scan(cursor, ITEMS, &mut |key, entry| {
                     if wanted.admits(&txn, key, entry) {
                         found.push(key.to_vec());
                     }
                 });
                 for key in &found {
-                    txn.delete(db, &self.keyspace.key(key))?;
+                    txn.keys().delete(db, &self.keyspace.key(key))?;
                 }
                 self.keyspace.check_losses(losses)?;
                 self.commit(&mut txn)?;

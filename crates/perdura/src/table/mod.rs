@@ -319,7 +319,7 @@ impl Open<'_> {
             return Ok(());
         }
         let name = self.key(&name)?;
-        let mut edit = self.txn.edit_sorted_set(self.db, &name, LIMITS)?;
+        let mut edit = self.txn.sorted_sets().edit(self.db, &name, LIMITS)?;
         // The new one first, since a set that loses its last member is deleted.
         if let Some(new) = new {
             edit.change(&mut self.txn, new, |_| Some(row::SCORE))?;
@@ -337,7 +337,7 @@ impl Open<'_> {
         let set = self.txn.sorted_set(&entry)?;
         let (low, high) = (range.low.rank(&set)?, range.high.rank(&set)?);
         let count = high.saturating_sub(low);
-        let mut edit = self.txn.edit_sorted_set(self.db, &name, LIMITS)?;
+        let mut edit = self.txn.sorted_sets().edit(self.db, &name, LIMITS)?;
         let removed = edit.remove_range(&mut self.txn, low, count, |_, _| ())?;
         edit.finish(&mut self.txn, self.db, &name)?;
         Ok(removed)

@@ -124,6 +124,9 @@ fn a_line_that_begins_no_dump_is_an_error() {
         let expected = format!("the primary sent no dump, but: {line}");
         assert_eq!(error(format!("{line}\r\n$3\r\nabc").as_bytes()), expected);
     }
+    let long = "x".repeat(500);
+    let expected = format!("the primary sends no dump: {long}");
+    assert_eq!(error(format!("-{long}\r\n").as_bytes()), expected);
     let mut endless = DumpReader::new(BufReader::new(io::repeat(b'$')));
     let result = endless.begin();
     assert!(matches!(result, Err(DumpError::LineTooLong)), "{result:?}");

@@ -174,8 +174,10 @@ fn a_line_that_answers_nothing_ends_the_handshake() {
     ] {
         check_psync(&format!("+{answer}"), &none("PSYNC", &answer));
     }
-    let asks = Handshake::default();
-    check(&asks, &["+PONG", "+OK", "+OK", "+CONTINUE"], &none("PSYNC", "CONTINUE"));
+    for answer in ["CONTINUE", &format!("CONTINUE {id}")] {
+        let lines = ["+PONG", "+OK", "+OK", &format!("+{answer}")];
+        check(&Handshake::default(), &lines, &none("PSYNC", answer));
+    }
 }
 
 /// A dialogue with keep-alive newlines, and what follows it.

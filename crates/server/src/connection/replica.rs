@@ -163,7 +163,10 @@ impl Sender {
                 Err(_) => return Ok(()),
             };
             // There may be an event all the time.
-            if !matches!(event, Event::Input) && self.is_due(connection) && !self.is_patient(connection)? {
+            if !matches!(event, Event::Input)
+                && self.is_due(connection)
+                && !self.is_patient(connection)?
+            {
                 return Ok(());
             }
             match event {

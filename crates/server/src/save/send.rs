@@ -62,7 +62,8 @@ impl Saver {
     }
 
     fn send_begun(&self, mut dump: SentDump, pass: PassDump) -> Result<u64, SaveError> {
-        let receiver = Receiver { saver: self, pass: Arc::new(Mutex::new(pass)), head: Arc::default() };
+        let receiver =
+            Receiver { saver: self, pass: Arc::new(Mutex::new(pass)), head: Arc::default() };
         if dump.is_marked {
             self.send_marked(&mut dump, receiver)
         } else {
@@ -74,8 +75,7 @@ impl Saver {
 
     /// Sends a dump while it is made: its length is not known, so that a mark ends it.
     fn send_marked(&self, dump: &mut SentDump, mut to: Receiver<'_>) -> Result<(), SaveError> {
-        let (mark, head, pass) =
-            (machine::run_id()?, Arc::clone(&to.head), Arc::clone(&to.pass));
+        let (mark, head, pass) = (machine::run_id()?, Arc::clone(&to.head), Arc::clone(&to.pass));
         self.save_to(&mut to, &|_| true, &dump.stream_db, || {
             let mut first = (dump.at_cut)();
             first.extend_from_slice(format!("$EOF:{mark}\r\n").as_bytes());

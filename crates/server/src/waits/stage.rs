@@ -175,8 +175,12 @@ impl Stage {
             shared.engine.set_log(Arc::clone(journal) as Arc<dyn CommandLog>);
         }
         let (saver, append_only) = (Saver::new(Arc::clone(&shared)), OnceLock::new());
-        let target = Default::default();
-        let server = Arc::new(Server { saver, shared: Arc::clone(&shared), append_only, target });
+        let server = Arc::new(Server {
+            saver,
+            shared: Arc::clone(&shared),
+            append_only,
+            target: Default::default(),
+        });
         shared.engine.set_host(Arc::clone(&server) as Arc<dyn commands::admin::Host>);
         jobs::start(&shared);
         let medium = Medium::default();

@@ -40,7 +40,7 @@ fn charged(work: impl FnOnce()) -> (Charged, Counters) {
 fn set(ks: &Keyspace, key: &str, len: usize) {
     let mut txn = ks.begin_all(NOW);
     let key = txn.key(key.as_bytes());
-    txn.set(Db::default(), &key, &vec![b'v'; len], Expire::Clear).expect("free memory");
+    txn.strings().set(Db::default(), &key, &vec![b'v'; len], Expire::Clear).expect("free memory");
     txn.commit().expect("a commit");
 }
 
@@ -49,7 +49,7 @@ fn get(ks: &Keyspace, key: &str) -> usize {
     let key = txn.key(key.as_bytes());
     let entry = txn.find(Db::default(), &key).expect("the key");
     let mut bytes = Vec::new();
-    txn.read_string(&entry).expect("a string").append_to(&mut bytes).expect("sound");
+    txn.strings().read(&entry).expect("a string").append_to(&mut bytes).expect("sound");
     bytes.len()
 }
 

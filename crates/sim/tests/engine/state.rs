@@ -83,11 +83,14 @@ fn left_of((value, expiry): &Value, now: u64) -> Value {
 pub(crate) fn read(keyspace: &Keyspace, now: u64) -> State {
     let mut keys = Keys::new();
     let txn = keyspace.begin_all(0);
-    for db in Db::all().filter(|db| txn.count(*db) > 0) {
-        txn.for_each(db, &mut |key, entry| {
+    for db in Db::all().filter(|db| txn.database(*db).count() > 0) {
+        txn.database(db).for_each(&mut |key, entry| {
             let unread = || Content::String(b"unread".to_vec());
             let value = txn.content(entry).map_or_else(|_| unread(), Content::sorted);
-            keys.insert((db.number(), key.to_vec()), (value, txn.expiry(entry).unwrap_or(0)));
+            keys.insert(
+                (db.number(), key.to_vec()),
+                (value, txn.properties(entry).expiry().unwrap_or(0)),
+            );
         });
     }
     txn.for_each_library(|name, code| {
@@ -103,12 +106,12 @@ pub(crate) fn read_through_cache(keyspace: &Keyspace) -> Result<(), String> {
         return Ok(());
     }
     let mut txn = keyspace.begin_all(0);
-    for db in Db::all().filter(|db| txn.count(*db) > 0).collect::<Vec<_>>() {
+    for db in Db::all().filter(|db| txn.database(*db).count() > 0).collect::<Vec<_>>() {
         let mut entries = Vec::new();
-        txn.for_each(db, &mut |key, entry| entries.push((key.to_vec(), *entry)));
+        txn.database(db).for_each(&mut |key, entry| entries.push((key.to_vec(), *entry)));
         for (key, entry) in entries {
             let in_pool = txn.string(&entry).and_then(|value| value.to_vec());
-            let read = txn.read_string(&entry).and_then(|value| value.to_vec());
+            let read = txn.strings().read(&entry).and_then(|value| value.to_vec());
             if read != in_pool {
                 let key = brief(&key);
                 return Err(format!("{db:?} {key}: the read cache gives what is there no more"));

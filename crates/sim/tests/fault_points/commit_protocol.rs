@@ -182,10 +182,10 @@ fn stale_reads() -> usize {
         let value = [round; 1000];
         let mut txn = keyspace.begin_all(0);
         let key = txn.key(b"key");
-        txn.set(db, &key, &value, Expire::Clear).expect("free memory");
+        txn.strings().set(db, &key, &value, Expire::Clear).expect("free memory");
         txn.commit().expect("a commit");
         let entry = txn.find(db, &key).expect("the key");
-        txn.read_string(&entry).and_then(|value| value.to_vec()).expect("a string") != value
+        txn.strings().read(&entry).and_then(|value| value.to_vec()).expect("a string") != value
     };
     (0..20).filter(|round| is_stale(*round)).count()
 }

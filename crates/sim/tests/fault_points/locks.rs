@@ -59,7 +59,7 @@ fn read(txn: &mut Txn<'_>, n: usize) -> Vec<u8> {
     let name = account(n);
     let key = txn.key(&name);
     let entry = txn.find(Db::default(), &key).expect("an account");
-    txn.read_string(&entry).and_then(|value| value.to_vec()).expect("a string")
+    txn.strings().read(&entry).and_then(|value| value.to_vec()).expect("a string")
 }
 
 fn amount(txn: &mut Txn<'_>, n: usize) -> u64 {
@@ -71,7 +71,7 @@ fn amount(txn: &mut Txn<'_>, n: usize) -> u64 {
 fn set(txn: &mut Txn<'_>, n: usize, amount: u64, space: usize) -> bool {
     let name = account(n);
     let key = txn.key(&name);
-    txn.set(Db::default(), &key, &value(amount, space), Expire::Clear).is_ok()
+    txn.strings().set(Db::default(), &key, &value(amount, space), Expire::Clear).is_ok()
 }
 
 impl Bank {
@@ -172,7 +172,7 @@ impl Bank {
         let name = account(n);
         let key = txn.key(&name);
         let entry = txn.find(Db::default(), &key).expect("an account");
-        let pinned = txn.pin_string(&entry).expect("a string");
+        let pinned = txn.strings().pin(&entry).expect("a string");
         drop(txn);
         for _ in 0..rng.usize(..40) {
             yield_now();

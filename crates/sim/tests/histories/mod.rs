@@ -115,7 +115,7 @@ fn db() -> Db {
 fn set(keyspace: &Keyspace, key: &str, value: &[u8]) {
     let mut txn = keyspace.begin_all(NOW);
     let key = txn.key(key.as_bytes());
-    txn.set(db(), &key, value, Expire::Clear).expect("free memory");
+    txn.strings().set(db(), &key, value, Expire::Clear).expect("free memory");
     txn.commit().expect("a commit");
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn an_append_to_a_moved_string_leaves_the_move_whole() {
     for n in 1..40 {
         let name = format!("k{n:02}");
         let key = txn.key(name.as_bytes());
-        txn.delete(db(), &key).expect("a delete");
+        txn.keys().delete(db(), &key).expect("a delete");
     }
     txn.commit().expect("a commit");
     drop(txn);
@@ -164,7 +164,7 @@ pub(crate) fn an_append_to_a_moved_string_leaves_the_move_whole() {
     assert!(moved.is_some_and(|at| at.moved > 0), "{moved:?}");
     let mut txn = keyspace.begin_all(NOW);
     let key = txn.key(b"k00");
-    txn.append(db(), &key, b"tail").expect("free memory");
+    txn.strings().append(db(), &key, b"tail").expect("free memory");
     txn.commit().expect("a commit");
     drop(txn);
     let keyspace = crashed_after(&medium, b"tail");
@@ -217,7 +217,7 @@ pub(crate) fn no_copy_outlives_the_commit_that_changes_its_block() {
         let mut txn = keyspace.begin_all(NOW);
         let key = txn.key(b"key");
         let entry = txn.find(db(), &key).expect("the key");
-        let read = txn.read_string(&entry).and_then(|value| value.to_vec()).expect("a string");
+        let read = txn.strings().read(&entry).and_then(|value| value.to_vec()).expect("a string");
         assert!(read == [round; 1000], "the read cache gives what is there no more");
     }
 }

@@ -205,9 +205,9 @@ impl Rewriting {
         let mut lists: Vec<Vec<String>> = vec![Vec::new(); WRITERS + 1];
         let mut counts = vec![String::from("0"); WRITERS];
         let txn = engine.keyspace().begin_all(0);
-        for db in keyspace::Db::all().filter(|db| txn.count(*db) > 0) {
+        for db in keyspace::Db::all().filter(|db| txn.database(*db).count() > 0) {
             let mut failed = None;
-            txn.for_each(db, &mut |key, entry| {
+            txn.database(db).for_each(&mut |key, entry| {
                 let thread = db.number().checked_sub(1).unwrap_or(WRITERS);
                 match txn.content(entry) {
                     Ok(Content::Elements(Type::List, all)) if key == b"list" => {

@@ -40,7 +40,7 @@ fn set(ks: &Keyspace, i: usize) -> bool {
     let (name, value) = (name(i), value(i));
     let key = ks.key(name.as_bytes());
     let mut txn = ks.begin_one(key.shard(), 0);
-    let done = txn.set(Db::default(), &key, value.as_bytes(), Expire::Clear);
+    let done = txn.strings().set(Db::default(), &key, value.as_bytes(), Expire::Clear);
     done.is_ok() && txn.commit().is_ok()
 }
 

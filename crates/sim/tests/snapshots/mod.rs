@@ -165,7 +165,7 @@ fn a_shard_is_released_after_its_last_key() {
             let name = format!("key {n}");
             let key = txn.key(name.as_bytes());
             let db = Db::new(db).expect("a database");
-            txn.set(db, &key, &[value; 40], Expire::Clear).expect("free memory");
+            txn.strings().set(db, &key, &[value; 40], Expire::Clear).expect("free memory");
         }
         txn.commit().expect("a commit");
     };

@@ -76,24 +76,25 @@ impl Ledger {
 
     /// Returns the command that reads a key.
     pub(super) fn get(&self, key: u64) -> Cmd {
-        let mut command = match self.of {
-            Of::Strings => cmd("GET"),
-            Of::Hash => cmd("HGET").arg(WHOLE).clone(),
-            Of::SortedSet => cmd("ZSCORE").arg(WHOLE).clone(),
-        };
+        let mut command = self.read("GET", "HGET", "ZSCORE");
         command.arg(Ledger::key(key));
         command
     }
 
     /// Returns the command that reads a range of keys.
     pub(super) fn get_all(&self, keys: Range<u64>) -> Cmd {
-        let mut command = match self.of {
-            Of::Strings => cmd("MGET"),
-            Of::Hash => cmd("HMGET").arg(WHOLE).clone(),
-            Of::SortedSet => cmd("ZMSCORE").arg(WHOLE).clone(),
-        };
+        let mut command = self.read("MGET", "HMGET", "ZMSCORE");
         command.arg(keys.map(Ledger::key).collect::<Vec<_>>());
         command
+    }
+
+    /// Returns the beginning of a command, given its name for each form of a data set.
+    fn read(&self, strings: &str, hash: &str, sorted_set: &str) -> Cmd {
+        match self.of {
+            Of::Strings => cmd(strings),
+            Of::Hash => cmd(hash).arg(WHOLE).clone(),
+            Of::SortedSet => cmd(sorted_set).arg(WHOLE).clone(),
+        }
     }
 
     /// Returns the name of a key, given its number from 0.

@@ -7,7 +7,8 @@
 use super::ledger::{Ledger, Verdict};
 use crate::server::connect;
 use fastrand::Rng;
-use redis::{Connection, RedisResult, Value};
+use redis::{Connection, RedisResult};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -28,20 +29,22 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes sent or read at once when a data set is filled or checked.
 const BATCH: usize = 1 << 20;
 
+/// Returns ranges of keys that together are all keys, or only the first of them if `cancel` is set
+/// meanwhile.
+fn batches<'a>(ledger: &Ledger, cancel: &'a AtomicBool) -> impl Iterator<Item = Range<u64>> + 'a {
+    let step = (BATCH / (ledger.value_bytes() + 64)).max(1);
+    let keys = ledger.keys();
+    let batch = move |first: u64| first..(first + step as u64).min(keys);
+    (0..keys).step_by(step).map(batch).take_while(|_| !cancel.load(Ordering::Relaxed))
+}
+
 /// Writes version 1 of each key.
 pub(super) fn fill(
     connection: &mut Connection,
     ledger: &Ledger,
     cancel: &AtomicBool,
 ) -> RedisResult<()> {
-    let step = (BATCH / (ledger.value_bytes() + 64)).max(1) as u64;
-    let mut first = 0;
-    while first < ledger.keys() && !cancel.load(Ordering::Relaxed) {
-        let last = (first + step).min(ledger.keys());
-        write(connection, ledger, first..last)?;
-        first = last;
-    }
-    Ok(())
+    batches(ledger, cancel).try_for_each(|keys| write(connection, ledger, keys))
 }
 
 /// Writes the next version of some keys in one pipeline, and records all of them as acknowledged if
@@ -189,20 +192,13 @@ pub(super) fn check(
     ledger: &Ledger,
     cancel: &AtomicBool,
 ) -> RedisResult<Verdict> {
-    let step = (BATCH / (ledger.value_bytes() + 64)).max(1) as u64;
     let mut verdict = Verdict::default();
-    let mut first = 0;
-    while first < ledger.keys() && !cancel.load(Ordering::Relaxed) {
-        let last = (first + step).min(ledger.keys());
-        let found: Vec<Value> = ledger.get_all(first..last).query(connection)?;
-        for (key, value) in (first..last).zip(&found) {
-            let value = match value {
-                Value::BulkString(bytes) => Some(bytes.as_slice()),
-                _ => None,
-            };
-            ledger.check(key, value, &mut verdict);
+    for keys in batches(ledger, cancel) {
+        // A reply that is neither a value nor null is an error here, not a missing key.
+        let found: Vec<Option<Vec<u8>>> = ledger.get_all(keys.clone()).query(connection)?;
+        for (key, value) in keys.zip(found) {
+            ledger.check(key, value.as_deref(), &mut verdict);
         }
-        first = last;
     }
     Ok(verdict)
 }

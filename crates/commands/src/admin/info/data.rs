@@ -281,11 +281,12 @@ fn aof(page: &mut Page<'_, '_>, aof: &AofFacts) {
 
 pub(super) fn keyspace(page: &mut Page<'_, '_>) {
     for db in Db::all() {
-        let (keys, expires) = (page.txn.count(db), page.txn.count_expiring(db));
+        let (keys, expires) =
+            (page.txn.database(db).count(), page.txn.database(db).count_expiring());
         if keys > 0 {
-            let ttl = page.txn.mean_ttl(db);
+            let ttl = page.txn.database(db).mean_ttl();
             let mut value = format!("keys={keys},expires={expires},avg_ttl={ttl}");
-            let hashes = page.txn.count_with_times(db);
+            let hashes = page.txn.database(db).count_with_times();
             if hashes > 0 {
                 value += &format!(",subexpiry={hashes}");
             }

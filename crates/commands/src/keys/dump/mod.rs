@@ -148,20 +148,20 @@ fn restore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         read.map_err(|error| refused(call, Stopped::Read(error)))?;
         return expired(call, txn, options);
     }
-    let was_there = options.replace && txn.delete(db, &key)?;
+    let was_there = options.replace && txn.keys().delete(db, &key)?;
     let stored = store::store(call, txn, kind, source).map_err(|stopped| refused(call, stopped));
     if !stored? {
         // All fields of the hash had expired.
         return if was_there { gone(call) } else { done(call) };
     }
     if expiry != 0 {
-        txn.set_expiry(db, &key, Some(expiry))?;
+        txn.keys().set_expiry(db, &key, Some(expiry))?;
     }
     if let Some(idle) = options.idle {
-        txn.set_idle(db, &key, idle.saturating_mul(1000));
+        txn.keys().set_idle(db, &key, idle.saturating_mul(1000));
     }
     if let Some(frequency) = options.frequency {
-        txn.set_frequency(db, &key, frequency);
+        txn.keys().set_frequency(db, &key, frequency);
     }
     log(call, expiry, options);
     call.notify(EventClass::Generic, "restore", &key);
@@ -194,7 +194,7 @@ fn done(call: &mut Call<'_>) -> Done {
 
 /// Deletes the old value if it may be replaced; the new one has expired already and is not stored.
 fn expired(call: &mut Call<'_>, txn: &mut Txn<'_>, options: Options) -> Done {
-    if options.replace && txn.delete(call.db(), &call.key(0))? {
+    if options.replace && txn.keys().delete(call.db(), &call.key(0))? {
         return gone(call);
     }
     done(call)

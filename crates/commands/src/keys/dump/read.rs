@@ -39,8 +39,9 @@ pub(in crate::keys) fn payload(
     entry: &Entry,
 ) -> Result<Vec<u8>, Failure> {
     let mut writer = Writer::new(Vec::new(), true);
-    let kind = txn.type_of(entry);
-    let is_timed = kind == Type::Hash && txn.has_field_ttls(entry);
+    let properties = txn.properties(entry);
+    let kind = properties.value_type();
+    let is_timed = kind == Type::Hash && properties.has_field_ttls();
     let written = match kind {
         Type::List => list(&mut writer, ListLimit::new(config.list_node()), txn, entry),
         Type::Set => set(&mut writer, txn, entry),
@@ -128,7 +129,7 @@ fn set(writer: &mut Writer, txn: &Txn<'_>, entry: &Entry) -> Written {
 fn hash(writer: &mut Writer, txn: &Txn<'_>, entry: &Entry) -> Written {
     let members = txn.members(entry, Type::Hash)?;
     let mut found = 0;
-    if txn.encoding(entry) != Encoding::Hashtable {
+    if txn.properties(entry).encoding() != Encoding::Hashtable {
         let mut pack = ListpackBuilder::default();
         members.visit(|field, value| {
             found += 1;
@@ -187,7 +188,7 @@ fn sorted_set(writer: &mut Writer, txn: &Txn<'_>, entry: &Entry) -> Written {
     let sorted_set = txn.sorted_set(entry)?;
     let Some(last) = sorted_set.len().checked_sub(1) else { return Err(Stopped(DAMAGED.into())) };
     let (mut found, mut written) = (0, Ok(()));
-    if txn.encoding(entry) == Encoding::Listpack {
+    if txn.properties(entry).encoding() == Encoding::Listpack {
         let mut pack = ListpackBuilder::default();
         sorted_set.visit(0, false, |member, score| {
             found += 1;

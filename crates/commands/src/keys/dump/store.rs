@@ -167,7 +167,7 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
     pub(crate) fn take(&mut self, part: Part<'_>) -> Done {
         match part {
             Part::String(value) => {
-                self.is_there = self.txn.set_new(self.db, &self.key, value)?;
+                self.is_there = self.txn.strings().set_new(self.db, &self.key, value)?;
                 self.is_duplicate = !self.is_there;
                 Ok(())
             }
@@ -206,11 +206,19 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
     }
 
     fn open_members(&mut self, what: Type) -> Done {
-        let limits =
-            if what == Type::Set { self.config.set_limits() } else { self.config.hash_limits() };
-        self.open = Open::Members(match self.absent()? {
-            Some(absent) => self.txn.edit_new(absent, what, limits),
-            None => self.txn.edit_members(self.db, &self.key, what, limits)?,
+        let absent = self.absent()?;
+        self.open = Open::Members(if what == Type::Set {
+            let (mut sets, limits) = (self.txn.sets(), self.config.set_limits());
+            match absent {
+                Some(absent) => sets.edit_new(absent, limits),
+                None => sets.edit(self.db, &self.key, limits)?,
+            }
+        } else {
+            let (mut hashes, limits) = (self.txn.hashes(), self.config.hash_limits());
+            match absent {
+                Some(absent) => hashes.edit_new(absent, limits),
+                None => hashes.edit(self.db, &self.key, limits)?,
+            }
         });
         Ok(())
     }
@@ -220,8 +228,8 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
         if matches!(self.open, Open::None) {
             let limits = self.config.sorted_set_limits();
             self.open = Open::SortedSet(match self.absent()? {
-                Some(absent) => self.txn.edit_new_sorted_set(absent, limits),
-                None => self.txn.edit_sorted_set(self.db, &self.key, limits)?,
+                Some(absent) => self.txn.sorted_sets().edit_new(absent, limits),
+                None => self.txn.sorted_sets().edit(self.db, &self.key, limits)?,
             });
         }
         let Open::SortedSet(edit) = &mut self.open else { return Err(BAD_DATA.into()) };
@@ -292,9 +300,11 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
         let (limits, absent) = (self.config.list_limits(), self.absent()?);
         let elements = self.parts.elements.iter();
         match absent {
-            Some(absent) => self.txn.push_new(absent, self.db, &self.key, elements, limits)?,
+            Some(absent) => {
+                self.txn.lists().push_new(absent, self.db, &self.key, elements, limits)?
+            }
             None => {
-                self.txn.push(self.db, &self.key, Side::Tail, elements, limits)?;
+                self.txn.lists().push(self.db, &self.key, Side::Tail, elements, limits)?;
             }
         }
         Ok(())
@@ -303,7 +313,7 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
     fn stream(&mut self) -> Done {
         let parts = &*self.parts;
         let (limits, place) = (self.config.stream_limits(), &mut self.place);
-        let done = self.txn.edit_stream(self.db, &self.key, |edit| {
+        let done = self.txn.streams().edit(self.db, &self.key, |edit| {
             let mut writer = StreamWriter { edit, limits, group: None, consumer: None };
             writer.go_on(place)?;
             for part in &parts.stream {

@@ -130,7 +130,7 @@ impl<'t> Transfer<'t, '_> {
             let Some(entry) = txn.find(db, key) else { return Ok(()) };
             let payload = dump::payload_of(call.engine.config(), txn, &entry)?;
             let left = |at: u64| at.saturating_sub(call.now_ms()).max(1);
-            value = Some(Value { payload, ttl: txn.expiry(&entry).map_or(0, left) });
+            value = Some(Value { payload, ttl: txn.properties(&entry).expiry().map_or(0, left) });
             if !self.migration.copy
                 && let Some(watch) = txn.watch(db, key, &sent.is_changed)
             {
@@ -194,7 +194,7 @@ impl<'t> Transfer<'t, '_> {
                 // Its shard is locked: no other client changes it from here on.
                 if sent.is_changed.load(Relaxed) {
                     changed.push(sent.key);
-                } else if txn.delete(call.db(), key)? {
+                } else if txn.keys().delete(call.db(), key)? {
                     words.push(key.bytes());
                 }
             }

@@ -34,7 +34,7 @@ fn xack(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     };
     let ids = call.args[3..].iter().map(|word| id::strict(word, 0));
     let ids: Vec<StreamId> = ids.collect::<Result<_, _>>()?;
-    let acknowledged = txn.edit_stream(call.db(), &call.key(0), |edit| {
+    let acknowledged = txn.streams().edit(call.db(), &call.key(0), |edit| {
         ids.iter().try_fold(0, |sum, id| Ok(sum + i64::from(edit.acknowledge(&group, *id)?)))
     })?;
     if acknowledged > 0 {

@@ -59,7 +59,7 @@ fn xautoclaim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             out.array(0);
             Default::default()
         }
-        false => txn.edit_stream(db, &key, |edit| {
+        false => txn.streams().edit(db, &key, |edit| {
             out.truncate(mark);
             options.claim(edit, &group, &found, name, out)
         })?,

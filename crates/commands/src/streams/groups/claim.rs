@@ -47,7 +47,7 @@ fn xclaim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (db, key, name) = (call.db(), call.key(0), call.args[3]);
     let (array, mark) = (call.out.deferred(), call.out.mark());
     let out = &mut *call.out;
-    let claimed = txn.edit_stream(db, &key, |edit| {
+    let claimed = txn.streams().edit(db, &key, |edit| {
         out.truncate(mark);
         if reads_on {
             edit.save_group(&mut group);

@@ -154,7 +154,8 @@ fn xgroup_create(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         return Err("BUSYGROUP Consumer Group name already exists".into());
     }
     let name = call.args[3];
-    txn.edit_stream(call.db(), &call.key(0), |edit| edit.create_group(name, last, options.read))?;
+    txn.streams()
+        .edit(call.db(), &call.key(0), |edit| edit.create_group(name, last, options.read))?;
     call.wrote();
     call.notify(EventClass::Stream, "xgroup-create", &call.key(0));
     call.out.ok();
@@ -193,7 +194,7 @@ fn xgroup_setid(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         word => id::any(word, 0)?,
     };
     group.read = options.read;
-    txn.edit_stream(call.db(), &call.key(0), |edit| {
+    txn.streams().edit(call.db(), &call.key(0), |edit| {
         edit.save_group(&mut group);
         Ok(())
     })?;
@@ -222,7 +223,7 @@ fn xgroup_destroy(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (_, group) = find(call, txn)?.ok_or(NO_KEY)?;
     if group.is_some() {
         let name = call.args[3];
-        txn.edit_stream(call.db(), &call.key(0), |edit| edit.drop_group(name))?;
+        txn.streams().edit(call.db(), &call.key(0), |edit| edit.drop_group(name))?;
         call.wrote();
         call.notify(EventClass::Stream, "xgroup-destroy", &call.key(0));
     }
@@ -248,9 +249,9 @@ pub(crate) const XGROUP_CREATECONSUMER: CommandSpec = CommandSpec {
 fn xgroup_createconsumer(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (_, group) = find_group(call, txn)?;
     let (name, now) = (call.args[4], super::seen_ms(call));
-    let made = txn.edit_stream(call.db(), &call.key(0), |edit| {
-        edit.create_consumer(&group, name, now, None)
-    })?;
+    let made = txn
+        .streams()
+        .edit(call.db(), &call.key(0), |edit| edit.create_consumer(&group, name, now, None))?;
     if made.is_some() {
         call.wrote();
         call.notify(EventClass::Stream, "xgroup-createconsumer", &call.key(0));
@@ -278,7 +279,7 @@ fn xgroup_delconsumer(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (_, group) = find_group(call, txn)?;
     let name = call.args[4];
     let pending =
-        txn.edit_stream(call.db(), &call.key(0), |edit| edit.drop_consumer(&group, name))?;
+        txn.streams().edit(call.db(), &call.key(0), |edit| edit.drop_consumer(&group, name))?;
     if pending.is_some() {
         call.wrote();
         call.notify(EventClass::Stream, "xgroup-delconsumer", &call.key(0));

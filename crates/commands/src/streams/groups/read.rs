@@ -253,7 +253,7 @@ impl Reader {
             out.array(2);
         }
         out.bulk(key.bytes());
-        Ok(txn.edit_stream(serving.db, key, |edit| match edit.read().group(&self.group)? {
+        Ok(txn.streams().edit(serving.db, key, |edit| match edit.read().group(&self.group)? {
             Some(group) => change(edit, group, out).map(Some),
             None => Ok(None),
         })?)

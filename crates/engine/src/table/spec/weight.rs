@@ -153,7 +153,8 @@ pub mod weights {
     /// Sorts the elements at its first key.
     pub fn sorts(_: &[&[u8]], keys: &[Key<'_>], txn: &Txn<'_>, db: Db) -> u64 {
         let sorted = keys.first().filter(|key| {
-            entry(txn, db, key).is_some_and(|entry| txn.type_of(&entry) != Type::String)
+            entry(txn, db, key)
+                .is_some_and(|entry| txn.properties(&entry).value_type() != Type::String)
         });
         sorted.map_or(0, |key| 4 * amount(txn, db, key))
     }
@@ -171,8 +172,10 @@ fn amount(txn: &Txn<'_>, db: Db, key: &Key<'_>) -> u64 {
 /// Returns the number of elements at a key; 0 for a string.
 fn elements(txn: &Txn<'_>, db: Db, key: &Key<'_>) -> u64 {
     let Some(entry) = entry(txn, db, key) else { return 0 };
-    let len = match txn.type_of(&entry) {
-        Type::Set | Type::List | Type::SortedSet => txn.element_count(&entry),
+    let len = match txn.properties(&entry).value_type() {
+        Type::Set | Type::List | Type::SortedSet => {
+            txn.elements(&entry).and_then(|elements| elements.count())
+        }
         Type::Hash => txn.members(&entry, Type::Hash).map(|fields| fields.len()),
         Type::Stream => txn.stream(&entry).map(|stream| stream.head().len),
         _ => Ok(0),
@@ -182,7 +185,8 @@ fn elements(txn: &Txn<'_>, db: Db, key: &Key<'_>) -> u64 {
 
 /// Returns the length of the string at a key; 0 for other types.
 fn bytes(txn: &Txn<'_>, db: Db, key: &Key<'_>) -> u64 {
-    let entry = entry(txn, db, key).filter(|entry| txn.type_of(entry) == Type::String);
+    let entry =
+        entry(txn, db, key).filter(|entry| txn.properties(entry).value_type() == Type::String);
     entry.and_then(|entry| txn.string(&entry).ok()).map_or(0, |value| value.len() as u64)
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn set(ks: &Keyspace, key: &str, value: &str) {
 pub(crate) fn set_until(ks: &Keyspace, key: &str, value: &str, expire: Expire) {
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
-        txn.set(db(0), &k, value.as_bytes(), expire).expect("free memory");
+        txn.strings().set(db(0), &k, value.as_bytes(), expire).expect("free memory");
     });
 }
 

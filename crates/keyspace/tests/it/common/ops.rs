@@ -152,36 +152,36 @@ pub(crate) fn apply(txn: &mut Txn<'_>, op: &Op) -> Result<(), Error> {
                 When::In(ms) => Expire::At(txn.now() + ms),
             };
             let key = key(k);
-            txn.set(db(*d), &key, &text.bytes(), expire)?;
+            txn.strings().set(db(*d), &key, &text.bytes(), expire)?;
         }
         Op::Append(d, k, text) => {
             let key = key(k);
-            txn.append(db(*d), &key, &text.bytes())?;
+            txn.strings().append(db(*d), &key, &text.bytes())?;
         }
         Op::SetRange(d, k, at, text) => {
             let key = key(k);
-            txn.set_range(db(*d), &key, *at, &text.bytes())?;
+            txn.strings().set_range(db(*d), &key, *at, &text.bytes())?;
         }
         Op::Delete(d, k) => {
             let key = key(k);
-            txn.delete(db(*d), &key)?;
+            txn.keys().delete(db(*d), &key)?;
         }
         Op::SetExpiry(d, k, at) => {
             let (key, at) = (key(k), at.map(|ms| txn.now() + ms));
-            txn.set_expiry(db(*d), &key, at)?;
+            txn.keys().set_expiry(db(*d), &key, at)?;
         }
         Op::Rename(a, b) => {
             let (from, to) = (key(&a.1), key(&b.1));
-            txn.rename((db(a.0), &from), (db(b.0), &to))?;
+            txn.keys().rename((db(a.0), &from), (db(b.0), &to))?;
         }
         Op::Copy(a, b) => {
             let (from, to) = (key(&a.1), key(&b.1));
-            txn.copy((db(a.0), &from), (db(b.0), &to))?;
+            txn.keys().copy((db(a.0), &from), (db(b.0), &to))?;
         }
         Op::Flush(d) => {
-            txn.flush(db(*d))?;
+            txn.databases().flush(db(*d))?;
         }
-        Op::Swap(a, b) => txn.swap(db(*a), db(*b))?,
+        Op::Swap(a, b) => txn.databases().swap(db(*a), db(*b))?,
     }
     Ok(())
 }
