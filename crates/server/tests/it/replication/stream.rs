@@ -256,9 +256,9 @@ fn a_key_that_is_evicted_is_deleted() {
     pair.client.check("CONFIG SET maxmemory 0", "OK");
     let commands = pair.replica.commands(&mut pair.client);
     let evicted: u64 = pair.client.info("stats")["evicted_keys"].parse().expect("a number");
-    let deleted = commands.iter().filter(|command| command.starts_with("DEL k")).count();
+    let deleted = commands.iter().filter(|command| command.starts_with("DEL ")).count();
     assert_eq!(deleted as u64, evicted, "{commands:?}");
-    let is_other = |command: &&String| !(command.starts_with("DEL k") || is_bracket(command));
+    let is_other = |command: &&String| !(command.starts_with("DEL ") || is_bracket(command));
     assert_eq!(commands.iter().find(is_other), None, "{commands:?}");
 }
 
