@@ -25,7 +25,7 @@ pub mod replicas;
 pub mod stream;
 
 pub use id::Id;
-pub use replicas::{Replica, Replicas, Stage};
+pub use replicas::{Begun, Replica, Replicas, Stage};
 pub use stream::{Cursor, Lost, Position, Stream};
 
 /// The command by which a primary asks its replicas how far they are.

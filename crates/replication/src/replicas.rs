@@ -117,6 +117,19 @@ impl Replica {
 #[derive(Debug, Default)]
 pub struct Replicas {
     list: Mutex<Vec<Arc<Replica>>>,
+    /// How replicas began, since the start of the server.
+    pub begun: Begun,
+}
+
+/// How replicas began.
+#[derive(Debug, Default)]
+pub struct Begun {
+    /// With a dump.
+    pub full: AtomicU64,
+    /// Where they were before.
+    pub partial: AtomicU64,
+    /// With a dump, though they had asked to continue.
+    pub refused: AtomicU64,
 }
 
 impl Replicas {

@@ -70,6 +70,9 @@ fn psync(call: &mut Call<'_>) -> Done {
             host.log(&format!("Replica {}: {text}", call.session.client.peer.addr));
         }
     };
+    if resumed.is_none() && call.args[1] != b"?" {
+        call.engine.replication().replicas().begun.refused.fetch_add(1, Relaxed);
+    }
     let Some((id, cursor)) = resumed else {
         match history {
             Some((id, offset)) => line(&format!(
@@ -111,6 +114,11 @@ fn check(call: &Call<'_>) -> Done {
 fn enter(call: &mut Call<'_>, stage: Stage) {
     let (replication, now) = (call.engine.replication(), call.now_ms());
     replication.switch_on();
+    let begun = &replication.replicas().begun;
+    match stage {
+        Stage::Online => begun.partial.fetch_add(1, Relaxed),
+        Stage::WaitsForDump | Stage::ReceivesDump => begun.full.fetch_add(1, Relaxed),
+    };
     let client = &call.session.client;
     let host = client.peer.addr.rsplit_once(':').map_or("", |(host, _)| host);
     let replica = call.session.replica.get_or_insert_default();

@@ -50,6 +50,10 @@ impl Engine {
     }
 
     fn resume(&self, session: &mut Session, ending: Ending, out: &mut Writer) -> Outcome {
+        // One that waited for a key may have been served by another's write.
+        if session.waiter.as_ref().is_some_and(|waiter| !waiter.keys.is_empty()) {
+            session.replicated_to = self.replication().stream().end();
+        }
         forget_waiter(session);
         session.client.seen_ms.store(self.clock().unix_ms(), Relaxed);
         let command = session.client.last_command.load(Relaxed);
@@ -66,7 +70,6 @@ impl Engine {
             ReplyMode::Skip => session.reply = ReplyMode::On,
         }
         session.written_to = session.written_to.max(ending.durable_at);
-        session.replicated_to = self.replication().stream().end();
         Outcome { next: Next::Reply, durable_at: ending.durable_at }
     }
 

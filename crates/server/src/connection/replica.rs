@@ -3,7 +3,8 @@
 //! What was committed may not yet be safe. So the connection notes the end of the stream, then the
 //! end of the log, waits at the commit barrier until the log is settled up to there, as a reply
 //! does, and sends the stream up to the noted end: a replica never has what a restart of its
-//! primary would not have. The replica's commands (`REPLCONF ACK`) get no replies.
+//! primary would not have. The same holds for a dump: its first byte waits for what it shows. The
+//! replica's commands (`REPLCONF ACK`) get no replies.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -49,7 +50,8 @@ pub(super) async fn serve(mut connection: Connection) {
     };
     let Some(cursor) = cursor else { return };
     let name = format!("{}:{}", entry.host, entry.port);
-    let mut sender = Sender { cursor, entry, may_send: 0, over_since_ms: None };
+    let looked_ms = connection.now_ms();
+    let mut sender = Sender { cursor, entry, may_send: 0, looked_ms, over_since_ms: None };
     if let Err(Lost) = sender.send_stream(&mut connection).await {
         tracing::warn!(
             "Replica {name} is too far behind, or the history was replaced: disconnected"
@@ -60,11 +62,11 @@ pub(super) async fn serve(mut connection: Connection) {
 
 /// Sends a dump. Returns the replica's place in the stream, after it said that it has the dump.
 async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Cursor> {
-    let place: Arc<Mutex<Option<Cursor>>> = Arc::default();
+    let cut: Arc<Mutex<Option<Cut>>> = Arc::default();
     let replica = connection.session.replica.as_ref()?;
     let (is_marked, is_old) = (replica.knows_mark, replica.is_old);
     let mut pieces = loop {
-        let (engine, at) = (Arc::clone(&connection.worker.shared.engine), Arc::clone(&place));
+        let (engine, at) = (Arc::clone(&connection.worker.shared.engine), Arc::clone(&cut));
         let selected: Arc<Mutex<Option<u32>>> = Arc::default();
         let at_dump = Arc::clone(&selected);
         let stream_db = move || *at_dump.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +76,8 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
             let is_replica = engine.replication().is_replica();
             let (position, cursor) = if is_replica { stream.cut_received() } else { stream.cut() };
             *selected.lock().unwrap_or_else(PoisonError::into_inner) = position.db;
-            *at.lock().unwrap_or_else(PoisonError::into_inner) = Some(cursor);
+            let log_end = engine.log().map_or(0, |log| log.end());
+            *at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Cut { cursor, log_end });
             let reply = format!("+FULLRESYNC {} {}\r\n", position.id, position.end);
             if is_old { Vec::new() } else { reply.into_bytes() }
         };
@@ -91,6 +94,7 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
             return None;
         }
     };
+    let mut place = None;
     loop {
         let Ok(piece) = tokio::time::timeout(LOOK, dump::next(connection, &mut pieces)).await
         else {
@@ -108,6 +112,11 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
         if piece.is_empty() {
             break;
         }
+        let made = cut.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Cut { cursor, log_end }) = made {
+            connection.worker.commit_barrier.pass(log_end).await.ok()?;
+            place = Some(cursor);
+        }
         // While a dump is made in a file, newlines say so.
         if piece != b"\n" {
             entry.set_stage(Stage::ReceivesDump, connection.now_ms());
@@ -120,7 +129,15 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
     if !is_marked || is_old {
         entry.set_stage(Stage::Online, connection.now_ms());
     }
-    place.lock().unwrap_or_else(PoisonError::into_inner).take()
+    place
+}
+
+/// The moment that a dump shows.
+struct Cut {
+    /// The replica's place in the stream.
+    cursor: Cursor,
+    /// The end of the log: a restart must have what the dump has.
+    log_end: u64,
 }
 
 /// What a replica is sent, and how far.
@@ -129,6 +146,8 @@ struct Sender {
     entry: Arc<Replica>,
     /// The offset up to which the stream may be sent.
     may_send: u64,
+    /// When the replica's silence was looked at last, unix ms.
+    looked_ms: u64,
     /// Since when the bytes that wait for the replica exceed their soft limit, unix ms.
     over_since_ms: Option<u64>,
 }
@@ -143,6 +162,13 @@ impl Sender {
                 Err(_) if self.is_patient(connection)? => continue,
                 Err(_) => return Ok(()),
             };
+            // There may be an event all the time.
+            if !matches!(event, Event::Input)
+                && self.is_due(connection)
+                && !self.is_patient(connection)?
+            {
+                return Ok(());
+            }
             match event {
                 Event::Gone => return Ok(()),
                 Event::More => self.settle(&Arc::clone(&connection.worker)).await,
@@ -161,6 +187,12 @@ impl Sender {
                 }
             }
         }
+    }
+
+    /// Returns true if it is time to look at the replica's silence.
+    fn is_due(&self, connection: &Connection) -> bool {
+        let passed = connection.now_ms().saturating_sub(self.looked_ms);
+        u128::from(passed) >= LOOK.as_millis()
     }
 
     /// Waits until everything that is in the stream now is as safe as an acknowledged write.
@@ -217,6 +249,7 @@ impl Sender {
     fn is_patient(&mut self, connection: &Connection) -> Result<bool, Lost> {
         let shared = &connection.worker.shared;
         let now = connection.now_ms();
+        self.looked_ms = now;
         let Replica { host, port, .. } = &*self.entry;
         let silent_s = self.entry.lag_s(now);
         let is_old = connection.session.replica.as_ref().is_some_and(|replica| replica.is_old);
@@ -244,11 +277,17 @@ impl Sender {
     }
 }
 
-/// Executes what the replica sent. Returns false if the connection is to end.
+/// Executes what the replica sent. Returns false if the connection is to end: also if there is
+/// something to say to it besides the stream, such as a message of a channel.
 fn obey(connection: &mut Connection) -> bool {
     loop {
+        let before = connection.output.len();
         let step = batch::run(connection);
         connection.log_end = 0;
+        if connection.output.len() > before {
+            tracing::warn!("A replica's command would put a reply into the stream: disconnected");
+            return false;
+        }
         match step {
             Step::Done => return batch::is_within_limit(connection),
             Step::More => {}

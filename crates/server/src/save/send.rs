@@ -62,7 +62,8 @@ impl Saver {
     }
 
     fn send_begun(&self, mut dump: SentDump, pass: PassDump) -> Result<u64, SaveError> {
-        let receiver = Receiver { saver: self, pass, head: Arc::default() };
+        let receiver =
+            Receiver { saver: self, pass: Arc::new(Mutex::new(pass)), head: Arc::default() };
         if dump.is_marked {
             self.send_marked(&mut dump, receiver)
         } else {
@@ -74,11 +75,15 @@ impl Saver {
 
     /// Sends a dump while it is made: its length is not known, so that a mark ends it.
     fn send_marked(&self, dump: &mut SentDump, mut to: Receiver<'_>) -> Result<(), SaveError> {
-        let (mark, head) = (machine::run_id()?, Arc::clone(&to.head));
+        let (mark, head, pass) = (machine::run_id()?, Arc::clone(&to.head), Arc::clone(&to.pass));
         self.save_to(&mut to, &|_| true, &dump.stream_db, || {
             let mut first = (dump.at_cut)();
             first.extend_from_slice(format!("$EOF:{mark}\r\n").as_bytes());
-            *head.lock().unwrap_or_else(PoisonError::into_inner) = first;
+            // At once: the first key may take long. The shards are locked, so that nothing waits.
+            let passed = (pass.lock().unwrap_or_else(PoisonError::into_inner))(first);
+            if let Passed::Later(first) = passed {
+                *head.lock().unwrap_or_else(PoisonError::into_inner) = first;
+            }
         })?;
         to.write_all(mark.as_bytes())?;
         to.end()
@@ -148,7 +153,7 @@ impl Saver {
 /// The receiver of the dump, as a file.
 struct Receiver<'s> {
     saver: &'s Saver,
-    pass: PassDump,
+    pass: Arc<Mutex<PassDump>>,
     /// Bytes that come before all others, once they are known.
     head: Arc<Mutex<Vec<u8>>>,
 }
@@ -162,7 +167,7 @@ impl Receiver<'_> {
     /// Passes a piece on, as soon as the receiver takes it.
     fn pass_on(&mut self, mut piece: Vec<u8>) -> io::Result<()> {
         loop {
-            match (self.pass)(piece) {
+            match (self.pass.lock().unwrap_or_else(PoisonError::into_inner))(piece) {
                 Passed::Yes => return Ok(()),
                 Passed::Later(same) => piece = same,
                 Passed::Gone => return Err(io::ErrorKind::BrokenPipe.into()),

@@ -8,9 +8,6 @@ use testkit::{Client, Launch};
 
 use crate::save::{check_rdb, digest, populate, populate_large};
 
-const REFUSED: &str = "(error) ERR there is no replication: SYNC sends a dump to a client that has \
-     said REPLCONF rdb-only 1 and REPLCONF capa eof";
-
 #[test]
 fn redis_cli_gets_a_dump_that_redis_loads() {
     for launch in [Launch::perdura_pmem(), Launch::perdura_volatile()] {
@@ -35,26 +32,6 @@ fn redis_cli_gets_a_dump_that_redis_loads() {
         assert_eq!(client.info("persistence")["rdb_bgsave_in_progress"], "0");
         assert_eq!(client.info("persistence")["rdb_saves"], "0");
     }
-}
-
-#[test]
-fn a_replica_is_refused() {
-    let server = Launch::perdura_volatile().start();
-    let mut client = server.client();
-    client.check("SYNC", REFUSED);
-    client.check("REPLCONF capa eof capa psync2", "OK");
-    client.check("SYNC", REFUSED);
-    client.check(
-        "REPLCONF rdb-only 2",
-        "(error) ERR value is out of range, value must between 0 and 1",
-    );
-    client.check("REPLCONF rdb-only", "(error) ERR syntax error");
-    client.check("REPLCONF rdb-only 1 rdb-only 0", "OK");
-    client.check("SYNC", REFUSED);
-    client.check(
-        "REPLCONF listening-port 1",
-        "(error) ERR Unrecognized REPLCONF option: listening-port",
-    );
 }
 
 /// Sends these lines, and reads this many bytes.

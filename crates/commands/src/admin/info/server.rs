@@ -85,9 +85,10 @@ pub(super) fn stats(page: &mut Page<'_, '_>) {
     page.line("instantaneous_input_repl_kbps", "0.00");
     page.line("instantaneous_output_repl_kbps", "0.00");
     page.line("rejected_connections", facts.rejected);
-    for name in ["sync_full", "sync_partial_ok", "sync_partial_err"] {
-        page.line(name, 0);
-    }
+    let begun = &engine.replication().replicas().begun;
+    page.line("sync_full", begun.full.load(Relaxed));
+    page.line("sync_partial_ok", begun.partial.load(Relaxed));
+    page.line("sync_partial_err", begun.refused.load(Relaxed));
     page.line("expired_subkeys", keyspace.expired_fields);
     page.line("expired_keys", keyspace.expired);
     page.line("expired_stale_perc", "0.00");
