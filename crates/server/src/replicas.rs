@@ -11,7 +11,7 @@ use crate::shared::Shared;
 /// When this was done last.
 #[derive(Default)]
 pub(crate) struct ReplicaCare {
-    pinged: Duration,
+    pinged: Option<Duration>,
     /// Since when there are no replicas.
     alone_since: Option<Duration>,
 }
@@ -32,12 +32,14 @@ impl ReplicaCare {
         let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         if replication.replicas().count() > 0 {
             self.alone_since = None;
-            if now.saturating_sub(self.pinged) >= seconds(values.repl_ping_replica_period) {
-                self.pinged = now;
+            let pinged = self.pinged.get_or_insert(now);
+            if now.saturating_sub(*pinged) >= seconds(values.repl_ping_replica_period) {
+                *pinged = now;
                 replication.append_free(replication::PING);
             }
             return;
         }
+        self.pinged = None;
         let ttl = seconds(values.repl_backlog_ttl);
         let since = *self.alone_since.get_or_insert(now);
         if !ttl.is_zero() && now.saturating_sub(since) > ttl {
@@ -52,10 +54,12 @@ impl ReplicaCare {
     }
 }
 
-/// Puts the directives into effect that say what a replica answers.
+/// Puts the directives into effect that say what a replica answers and what is kept for others.
 pub(crate) fn restrict(shared: &Shared, values: &Values) {
     shared.engine.config().set_replicas_are_read_only(values.replica_read_only);
-    shared.engine.replication().set_serves_stale_data(values.replica_serve_stale_data);
+    let replication = shared.engine.replication();
+    replication.set_serves_stale_data(values.replica_serve_stale_data);
+    replication.stream().set_limits(values.repl_backlog_size, shared.limits.replica().hard);
 }
 
 /// Refuses writes while fewer replicas than `min-replicas-to-write` were heard during the last

@@ -70,9 +70,13 @@ pub(super) enum Type {
 }
 
 impl Type {
-    /// Returns a client's type: there are no replicas.
+    /// Returns a client's type.
     pub(super) fn of(client: &Client) -> Type {
-        if client.is_subscribed() { Type::Pubsub } else { Type::Normal }
+        match () {
+            () if client.is_replica.load(Relaxed) => Type::Replica,
+            () if client.is_subscribed() => Type::Pubsub,
+            () => Type::Normal,
+        }
     }
 
     /// Returns the type of this name, or Redis's error.

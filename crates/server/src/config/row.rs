@@ -169,7 +169,7 @@ pub enum Effect {
     SetFsync,
     /// The append-only file has timestamps, or none.
     SetTimestamps,
-    /// Writes need another number of replicas.
+    /// Writes need another number of replicas, or these get something else.
     RequireReplicas,
     /// The kernel is told how willingly to end this process.
     SetOomScore,

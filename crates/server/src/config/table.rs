@@ -429,7 +429,8 @@ directives! {
         repl_ping_replica_period: i64 = 10 =>
             ("repl-ping-replica-period", Int(1, I32), Live).alias("repl-ping-slave-period");
         /// Bytes of the stream that are kept for replicas that come back.
-        repl_backlog_size: u64 = 64 << 20 => ("repl-backlog-size", Memory(1, I64), Live);
+        repl_backlog_size: u64 = 64 << 20 =>
+            ("repl-backlog-size", Memory(1, I64), Live).then(RequireReplicas);
         /// Seconds without replicas after which the stream ends; 0 for never.
         repl_backlog_ttl: i64 = 3600 => ("repl-backlog-ttl", Int(0, I64), Live);
         /// Answer while the link to the primary is down.
