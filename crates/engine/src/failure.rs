@@ -76,7 +76,7 @@ pub(crate) const READ_ONLY: &str = "READONLY You can't write against a read only
 /// This server follows another primary meanwhile, or none. No client sees this.
 pub(crate) const NOT_FOLLOWED: &str = "ERR the primary is not followed any more";
 /// The link to the primary is down, and old data is not to be served.
-pub(crate) const MASTER_DOWN: &str =
+pub const MASTER_DOWN: &str =
     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
 /// Fewer replicas than a write must reach.
 pub(crate) const NO_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";

@@ -56,8 +56,10 @@ pub struct Primary {
 pub enum LinkState {
     /// It is to connect.
     Connect,
-    /// It connects, or waits for an answer.
+    /// It connects.
     Connecting,
+    /// It waits for an answer.
+    Handshake,
     /// It receives a dump.
     Sync,
     /// It receives the stream.
@@ -70,6 +72,7 @@ impl LinkState {
         match self {
             LinkState::Connect => "connect",
             LinkState::Connecting => "connecting",
+            LinkState::Handshake => "handshake",
             LinkState::Sync => "sync",
             LinkState::Connected => "connected",
         }
@@ -200,7 +203,8 @@ impl Replication {
         match self.link.load(Relaxed) {
             0 => LinkState::Connect,
             1 => LinkState::Connecting,
-            2 => LinkState::Sync,
+            2 => LinkState::Handshake,
+            3 => LinkState::Sync,
             _ => LinkState::Connected,
         }
     }

@@ -36,12 +36,13 @@ pub(crate) fn run(server: &Arc<Server>) {
     }
     // A command that failed here fails again: only all data can mend that.
     let mut starts_over = false;
-    let mut pause = Duration::ZERO;
+    let mut pause = FIRST_RETRY / 2;
     while !shared.shutdown.is_asked() {
         let Target { primary, number } = server.target.get();
         let Some(primary) = primary else {
             server.target.wait(number, LOOK);
             starts_over = false;
+            pause = FIRST_RETRY / 2;
             continue;
         };
         let Primary { host, port } = &primary;
@@ -59,11 +60,13 @@ pub(crate) fn run(server: &Arc<Server>) {
                 tracing::warn!("The link to primary {host}:{port} ended: {error}{again}");
                 if error.needs_all() {
                     (starts_over, pause) = (true, FAILED);
+                } else if matches!(error, LinkError::Apply(_)) {
+                    pause = RETRY;
                 }
             }
             None => (starts_over, pause) = (true, FAILED),
         }
-        let mut rest = pause.max(FIRST_RETRY);
+        let mut rest = pause;
         while !rest.is_zero() && server.target.is(number) && !shared.shutdown.is_asked() {
             server.target.wait(number, LOOK.min(rest));
             rest = rest.saturating_sub(LOOK);

@@ -54,10 +54,12 @@ impl ReplicaCare {
     }
 }
 
-/// Puts the directives into effect that say what a replica answers.
+/// Puts the directives into effect that say what a replica answers and what is kept for others.
 pub(crate) fn restrict(shared: &Shared, values: &Values) {
     shared.engine.config().set_replicas_are_read_only(values.replica_read_only);
-    shared.engine.replication().set_serves_stale_data(values.replica_serve_stale_data);
+    let replication = shared.engine.replication();
+    replication.set_serves_stale_data(values.replica_serve_stale_data);
+    replication.stream().set_limits(values.repl_backlog_size, shared.limits.replica().hard);
 }
 
 /// Refuses writes while fewer replicas than `min-replicas-to-write` were heard during the last

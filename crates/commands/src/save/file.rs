@@ -56,6 +56,8 @@ impl<'d, W: Write> Dump<'d, W> {
             to.aux(STREAM_DB, db.to_string().as_bytes())?;
         }
         to.aux(DUMP_BACKEND, options.backend.as_bytes())?;
+        // The receiver of a dump that is sent learns at once that the data is fixed.
+        to.flush()?;
         Ok(Dump {
             engine,
             options,

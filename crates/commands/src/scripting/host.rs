@@ -18,7 +18,9 @@ use engine::failure::{Done, OOM};
 use engine::fault_points::FaultPoint;
 use engine::scripts::running::{LongSince, RunningScript};
 use engine::session::kept_words::LARGE;
-use engine::spec::{CommandSpec, DENYOOM, IMMEDIATE, MAY_REPLICATE, NO_MULTI, NOSCRIPT, WRITE};
+use engine::spec::{
+    CommandSpec, DENYOOM, IMMEDIATE, MAY_REPLICATE, NO_MULTI, NOSCRIPT, STALE, WRITE,
+};
 use engine::table::{Command, Lookup};
 use keyspace::{Key, Txn};
 use resp::{Protocol, Writer};
@@ -134,8 +136,12 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         if spec.has(WRITE | MAY_REPLICATE) && !may_write {
             return Err(READ_ONLY.into());
         }
-        if spec.has(WRITE) && self.rights.checks_each {
+        let replays = self.call.session.replay;
+        if spec.has(WRITE) && self.rights.checks_each && !replays {
             self.call.engine.durability().check_writes()?;
+        }
+        if !spec.has(STALE) && !replays && self.call.engine.replication().hides_stale_data() {
+            return Err("ERR Can not execute the command on a stale replica".into());
         }
         if spec.has(DENYOOM) && self.rights.is_over_limit && !self.has_written {
             return Err(OOM.into());

@@ -11,7 +11,7 @@
 use engine::Engine;
 use engine::call::Call;
 use engine::execute::Scope;
-use engine::failure::{self, Done, Failure, OOM};
+use engine::failure::{self, Done, Failure, MASTER_DOWN, OOM};
 use engine::fault_points::FaultPoint;
 use engine::line_text::in_line;
 use engine::scripts::running::{LongSince, ScriptKind};
@@ -62,7 +62,11 @@ impl Rights {
             true => engine.keyspace().exceeds_maxmemory(),
             false => !engine.memory_limits().evict_until_under_limit(call.session)?,
         };
+        let is_stale = engine.replication().hides_stale_data() && !call.session.replay;
         let Some(flags) = flags else {
+            if is_stale {
+                return Err(MASTER_DOWN.into());
+            }
             return Ok(Rights { kind, may_write: !reads_only, checks_each: true, is_over_limit });
         };
         let writes = !flags.contains(Flags::NO_WRITES);
@@ -76,6 +80,9 @@ impl Rights {
         }
         if writes && !call.session.replay {
             engine.durability().check_writes()?;
+        }
+        if is_stale && !flags.contains(Flags::ALLOW_STALE) {
+            return Err(MASTER_DOWN.into());
         }
         if needs_memory && is_over_limit {
             return Err(OVER_LIMIT.into());

@@ -26,7 +26,7 @@ use crate::table::spec::{
     ADMIN, COMPILES, IMMEDIATE, LONG, MANY_WORDS, READONLY, SKIP_MONITOR, TAKES_LONG, WRITE,
 };
 use crate::table::{Command, Lookup};
-use crate::wait::begin::stop_waiting;
+use crate::wait::stop::stop_waiting;
 
 impl Engine {
     /// Executes one request: `args` are its words, never empty. The reply goes to `out`.

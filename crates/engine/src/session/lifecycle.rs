@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::session::client::Peer;
 use crate::session::replica::Received;
 use crate::session::users::Account;
-use crate::wait::begin::stop_waiting;
+use crate::wait::stop::stop_waiting;
 
 impl Engine {
     /// Begins a session; `stripe` is the number of the thread that will serve it.

@@ -1,4 +1,4 @@
-//! The begin of a wait, and its end without a reply.
+//! The begin of a wait.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -6,10 +6,8 @@ use std::sync::{Arc, PoisonError};
 
 use keyspace::{Key, Type};
 
-use crate::engine::Engine;
 use crate::execute::call::{Call, Next};
 use crate::replication::ROLE_CHANGED;
-use crate::session::Session;
 use crate::session::client::{BlockedCommand, BlockedOperation, Waiter};
 use crate::table::spec::WRITE;
 
@@ -56,20 +54,4 @@ impl Call<'_> {
             engine.unblock_by(session.client.id, Some(ROLE_CHANGED));
         }
     }
-}
-
-/// Ends a wait without a reply: the connection is gone, or the command has failed after all.
-pub(crate) fn stop_waiting(engine: &Engine, session: &mut Session) {
-    let Some(waiter) = forget_waiter(session) else { return };
-    if waiter.cancel() {
-        engine.waiting().leave(engine.keyspace(), &waiter);
-    }
-}
-
-pub(super) fn forget_waiter(session: &mut Session) -> Option<Arc<Waiter>> {
-    let waiter = session.waiter.take()?;
-    *session.client.waiter.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    session.client.blocked.store(false, Relaxed);
-    session.client.argv_mem.store(0, Relaxed);
-    Some(waiter)
 }

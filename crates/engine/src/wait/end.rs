@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use keyspace::Key;
 use resp::Writer;
 
-use super::begin::forget_waiter;
+use super::stop::forget_waiter;
 use crate::engine::Engine;
 use crate::execute::call::{Next, Outcome};
 use crate::session::client::{Ending, Waiter};

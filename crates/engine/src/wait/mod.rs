@@ -54,6 +54,7 @@ pub(crate) mod begin;
 mod end;
 mod operation;
 mod serve;
+pub(crate) mod stop;
 pub mod waiting;
 
 pub use operation::serve_or_block;

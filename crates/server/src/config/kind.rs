@@ -9,6 +9,12 @@ pub use resp::number::parse_memory as memory;
 
 use super::special;
 
+/// The largest number of each width.
+pub(super) const I32: i128 = i32::MAX as i128;
+pub(super) const U32: i128 = u32::MAX as i128;
+pub(super) const I64: i128 = i64::MAX as i128;
+pub(super) const U64: i128 = u64::MAX as i128;
+
 /// The kinds of values, with their limits.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {

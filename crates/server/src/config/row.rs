@@ -110,7 +110,7 @@ impl Why {
     pub fn words(self) -> &'static str {
         match self {
             Why::Design => "nothing here depends on it",
-            Why::Replication => "replication is not supported",
+            Why::Replication => "replication does without it",
             Why::Cluster => "cluster mode is not supported",
             Why::Tls => "rustls has no such option",
             Why::Later => "this feature is not supported",
@@ -169,7 +169,7 @@ pub enum Effect {
     SetFsync,
     /// The append-only file has timestamps, or none.
     SetTimestamps,
-    /// Writes need another number of replicas.
+    /// Writes need another number of replicas, or these get something else.
     RequireReplicas,
     /// The kernel is told how willingly to end this process.
     SetOomScore,

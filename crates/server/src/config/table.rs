@@ -1,13 +1,9 @@
 //! The directives: one row each, from which everything else about them comes.
 //!
 //! A row has the field of [`Values`] and its type, the default, the name, the values that it may
-//! have, when it may be changed, and what a change does; the comment above says what the directive
-//! does. Parsing, `CONFIG GET`/`SET`/`REWRITE`, the notes at start about directives that have no
-//! effect, and `docs/configuration.md` are all read from these rows, and the rest of the server
-//! reads the fields. The names, kinds, limits and defaults are those that Redis 7.0.15 answers to
-//! `CONFIG GET *`, so that a `redis.conf` written for it loads unchanged; before them stand
-//! Perdura's own. The one default that differs is `save`: a pool or an append-only file is durable
-//! without save points. A start without either sets Redis's ([`super::special::SAVE_POINTS`]).
+//! have, when it may be changed, and what a change does. Everything else is read from the rows,
+//! `docs/configuration.md` too. They are those that Redis 7.0.15 answers to `CONFIG GET *`, after
+//! Perdura's own; `save` has another default ([`super::special::SAVE_POINTS`]).
 
 use commands::admin::SlowLog;
 use commands::{DeniedLog, Settings};
@@ -16,6 +12,7 @@ use keyspace::Eviction;
 use super::CommandLine;
 use super::choice::*;
 use super::kind::Kind::*;
+use super::kind::{I32, I64, U32, U64};
 use super::row::Change::{Fixed, Live, Pinned, Protected};
 use super::row::Effect::*;
 use super::row::Why::{Cluster, Design, Foreground, Later, Replication, Tls};
@@ -25,11 +22,6 @@ use super::value::{Bytes, MemoryShare, Value, text};
 
 const ENGINE: Settings = Settings::DEFAULT;
 const EVICTION: Eviction = Eviction::DEFAULT;
-
-const I32: i128 = i32::MAX as i128;
-const U32: i128 = u32::MAX as i128;
-const I64: i128 = i64::MAX as i128;
-const U64: i128 = u64::MAX as i128;
 
 directives! {
     "Perdura's own" {
@@ -413,8 +405,7 @@ directives! {
         /// for a delay.
         latency_monitor_threshold: u64 = 0 =>
             ("latency-monitor-threshold", Int(0, I64), Live).then(SetLatency);
-        /// Count the time of each command for `INFO latencystats`, LATENCY HISTOGRAM and the
-        /// metrics.
+        /// Count the time of each command: `INFO latencystats`, LATENCY HISTOGRAM, the metrics.
         latency_tracking: bool = true => ("latency-tracking", Bool, Live).then(SetLatency);
         /// The percentiles that `INFO latencystats` shows.
         latency_tracking_info_percentiles: Vec<f64> = vec![50.0, 99.0, 99.9] =>
@@ -429,7 +420,8 @@ directives! {
         repl_ping_replica_period: i64 = 10 =>
             ("repl-ping-replica-period", Int(1, I32), Live).alias("repl-ping-slave-period");
         /// Bytes of the stream that are kept for replicas that come back.
-        repl_backlog_size: u64 = 64 << 20 => ("repl-backlog-size", Memory(1, I64), Live);
+        repl_backlog_size: u64 = 64 << 20 =>
+            ("repl-backlog-size", Memory(1, I64), Live).then(RequireReplicas);
         /// Seconds without replicas after which the stream ends; 0 for never.
         repl_backlog_ttl: i64 = 3600 => ("repl-backlog-ttl", Int(0, I64), Live);
         /// Answer while the link to the primary is down.
@@ -636,7 +628,10 @@ mod tests {
          unixsocket unixsocketperm zset-max-listpack-entries zset-max-listpack-value \
          aof-timestamp-enabled aof-use-rdb-preamble dbfilename rdb-save-incremental-fsync \
          rdbchecksum rdbcompression save shutdown-on-sigint shutdown-on-sigterm \
-         stop-writes-on-bgsave-error",
+         stop-writes-on-bgsave-error masterauth masteruser repl-backlog-size \
+         repl-backlog-ttl repl-ping-replica-period repl-timeout replica-announce-ip \
+         replica-announce-port replica-announced replica-priority replica-read-only \
+         replica-serve-stale-data tls-replication replicaof",
         ),
         (
             "ignored",
@@ -654,20 +649,18 @@ mod tests {
          crash-memcheck-enabled daemonize  disable-thp dynamic-hz enable-module-command \
          ignore-warnings io-threads io-threads-do-reads jemalloc-bg-thread lazyfree-lazy-eviction \
          lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del \
-         lazyfree-lazy-user-flush list-compress-depth masterauth masteruser \
+         lazyfree-lazy-user-flush list-compress-depth   \
          maxmemory-eviction-tenacity no-appendfsync-on-rewrite  \
          proc-title-template propagation-error-behavior rdb-del-sync-files \
-            repl-backlog-size repl-backlog-ttl \
          repl-disable-tcp-nodelay repl-diskless-load repl-diskless-sync repl-diskless-sync-delay \
-         repl-diskless-sync-max-replicas repl-ping-replica-period repl-timeout \
-         replica-announce-ip replica-announce-port replica-announced \
+         repl-diskless-sync-max-replicas   \
          replica-ignore-disk-write-errors replica-ignore-maxmemory replica-lazy-flush \
-         replica-priority replica-read-only replica-serve-stale-data sanitize-dump-payload  \
+            sanitize-dump-payload  \
          server_cpulist set-proc-title   shutdown-timeout \
          socket-mark-id  syslog-enabled syslog-facility \
-         syslog-ident tls-dh-params-file tls-replication tls-session-cache-timeout",
+         syslog-ident tls-dh-params-file  tls-session-cache-timeout",
         ),
-        ("refused", "cluster-enabled replicaof"),
+        ("refused", "cluster-enabled"),
         ("refused line", "loadmodule"),
     ];
 
@@ -696,13 +689,9 @@ mod tests {
             assert_eq!(row.refusal(&Values::default()), None, "{}", row.name);
             assert!([&b""[..], b"0", b"no"].contains(&&*row.default()), "{}", row.name);
         }
-        let (cluster, master) = (b"cluster-enabled", b"replicaof");
-        let others: [(&[u8], &[&[u8]]); 2] = [(cluster, &[b"yes"]), (master, &[b"x", b"1"])];
-        for (name, words) in others {
-            let mut values = Values::default();
-            values.set(name, words).expect("a value");
-            assert!(Row::find(name).is_some_and(|row| row.refusal(&values).is_some()));
-        }
+        let mut values = Values::default();
+        values.set(b"cluster-enabled", &[b"yes"]).expect("a value");
+        assert!(Row::find(b"cluster-enabled").is_some_and(|row| row.refusal(&values).is_some()));
     }
 
     #[test]

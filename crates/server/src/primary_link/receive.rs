@@ -125,6 +125,7 @@ impl<'s> Receiver<'s> {
         tracing::info!("Connecting to MASTER {}:{}", primary.host, primary.port);
         replication.set_link_state(LinkState::Connecting);
         let wire = PrimaryWire::connect(self.server, primary, self.target)?;
+        replication.set_link_state(LinkState::Handshake);
         let mut input = BufReader::with_capacity(READ, wire.clone());
         let position = replication.stream().position();
         let resume =
@@ -160,11 +161,11 @@ impl<'s> Receiver<'s> {
     /// Notes that the link has ended.
     pub(super) fn end(&self) {
         let engine = &self.server.shared.engine;
-        let lost = || {
-            engine.replication().facts().lost(engine.clock().unix_ms());
-            engine.replication().set_link_state(LinkState::Connect);
-        };
-        let _ = self.if_followed(lost);
+        let replication = engine.replication();
+        if self.has_followed {
+            replication.facts().lost(engine.clock().unix_ms());
+        }
+        let _ = self.if_followed(|| replication.set_link_state(LinkState::Connect));
     }
 
     fn handshake(&self, resume: Option<(Id, u64)>) -> Handshake {
@@ -206,6 +207,7 @@ impl<'s> Receiver<'s> {
             error => failed(error.to_string()),
         })?;
         let total = dump.total().unwrap_or(0);
+        replication.facts().received(0, total);
         let next = Id::from_random(machine::random()?);
         let log = self.server.append_only.get().filter(|log| log.is_wanted());
         let loading = self.if_followed(|| {
@@ -350,6 +352,13 @@ impl<'s> Receiver<'s> {
             None => {
                 self.durable = end;
                 engine.keyspace().heap().is_durable()
+            }
+            // Nobody else waits for what a primary has sent.
+            Some(log) if log.is_synchronous() => {
+                if log.is_on() && log.sync_to(log.end()) {
+                    self.durable = end;
+                }
+                log.is_on()
             }
             Some(log) => {
                 if log.is_on() && log.is_durable(log_end) {

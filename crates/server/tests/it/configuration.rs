@@ -30,7 +30,7 @@ fn directives_are_read_and_set() {
 }
 
 /// A server that was started with a configuration file; it ends when dropped.
-struct WithFile(std::process::Child);
+pub(crate) struct WithFile(std::process::Child);
 
 impl Drop for WithFile {
     fn drop(&mut self) {
@@ -39,7 +39,7 @@ impl Drop for WithFile {
     }
 }
 
-fn start_with_file(file: &std::path::Path, port: u16) -> (WithFile, Client) {
+pub(crate) fn start_with_file(file: &std::path::Path, port: u16) -> (WithFile, Client) {
     let mut command = std::process::Command::new(testkit::perdura_server());
     command.arg(file).args(["--port", &port.to_string(), "--appendonly", "no"]);
     command.stdout(std::process::Stdio::null());

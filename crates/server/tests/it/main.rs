@@ -22,6 +22,7 @@ mod notifications;
 mod pool_file;
 mod pubsub;
 mod redis_replies;
+mod replica;
 mod replication;
 mod save;
 mod space;

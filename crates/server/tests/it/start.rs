@@ -265,7 +265,6 @@ fn a_limit_of_addresses_that_leaves_too_few_is_named() {
 fn what_would_be_dangerous_to_ignore_is_refused_at_start() {
     let folder = Medium::Memory.scratch();
     for (arguments, says) in [
-        (vec!["--replicaof", "127.0.0.1 1"], "'replicaof': replication is not supported"),
         (vec!["--cluster-enabled", "yes"], "'cluster-enabled': cluster mode is not supported"),
         (vec!["--port", "0", "--tls-port", "6380"], "No tls-cert-file configured!"),
         (vec!["--port", "0"], "Configured to not listen anywhere, exiting"),
