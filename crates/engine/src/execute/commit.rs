@@ -187,7 +187,9 @@ impl Unit<'_> {
     fn append_commands(&mut self, committed: bool) -> Option<u64> {
         let engine = self.engine;
         let log = engine.log().filter(|_| engine.logs_commands());
-        let is_streamed = engine.replication().takes_effects();
+        // What a primary has sent is passed on as it came, even if this server has just become one.
+        let is_received = self.session.as_ref().is_some_and(|session| session.received.is_some());
+        let is_streamed = engine.replication().takes_effects() && !is_received;
         if engine.replication().stream().is_on() && !is_streamed {
             self.pass_on();
         }

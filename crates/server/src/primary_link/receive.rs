@@ -173,8 +173,8 @@ impl<'s> Receiver<'s> {
         let some = |bytes: &[u8]| (!bytes.is_empty()).then(|| bytes.to_vec());
         let port = match u16::try_from(values.replica_announce_port) {
             Ok(port) if port != 0 => port,
-            _ if values.tls_replication => values.tls_port as u16,
-            _ => values.port as u16,
+            _ if values.tls_replication => values.tls_port,
+            _ => values.port,
         };
         Handshake {
             user: some(&values.masteruser),

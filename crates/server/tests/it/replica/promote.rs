@@ -3,7 +3,7 @@
 
 use testkit::{Client, Launch, Server};
 
-use super::writes::{wait_for_bytes, while_writing};
+use super::writes::{wait_for_bytes, while_running, while_writing};
 use super::{check_equal, count_in_log, follow, info, quiet, redis, start_replica, volatile};
 use super::{wait_for_link, wait_for_reply, wait_until};
 
@@ -11,10 +11,13 @@ const PARTIAL: &str = "Successful partial resynchronization with master.";
 const FULL: &str = "Full resync from master";
 const NO_ID: &str = "0000000000000000000000000000000000000000";
 
+/// Checks how often all data was received, and that the rest was at least so often. (redis-server
+/// cuts links when it executes FLUSHALL while the process that wrote a dump has not ended.)
 #[track_caller]
 fn check_log(server: &Server, full: usize, partial: usize) {
     let log = server.log();
-    assert_eq!((log.matches(FULL).count(), log.matches(PARTIAL).count()), (full, partial), "{log}");
+    assert_eq!(log.matches(FULL).count(), full, "{log}");
+    assert!(log.matches(PARTIAL).count() >= partial, "{log}");
 }
 
 #[track_caller]
@@ -115,18 +118,14 @@ fn a_primary_that_is_promoted_while_it_receives_has_a_whole_prefix() {
     let replica = start_replica(volatile(), &primary);
     let sub = start_replica(volatile(), &replica);
     let mut admin = replica.client();
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let mut writer = primary.client();
-        let stop = &stop;
-        scope.spawn(move || {
-            let lines = ["MULTI", "INCR n", "INCR m", "EXEC"]
-                .map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>());
-            let many: Vec<_> = (0..50).flat_map(|_| lines.clone()).collect();
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                writer.pipeline(&many).expect("replies");
-            }
-        });
+    let lines = ["MULTI", "INCR n", "INCR m", "EXEC"];
+    let words = lines.map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    let many: Vec<_> = (0..50).flat_map(|_| words.clone()).collect();
+    let mut writer = primary.client();
+    let write = || {
+        writer.pipeline(&many).expect("replies");
+    };
+    while_running([write], || {
         let number = |client: &mut Client| client.run("GET n").int().unwrap_or(0);
         for _ in 0..5 {
             let seen = number(&mut admin);
@@ -142,7 +141,6 @@ fn a_primary_that_is_promoted_while_it_receives_has_a_whole_prefix() {
             wait_for_link(&mut admin);
             admin.check("EXISTS own", "(integer) 0");
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
     check_equal(&mut client, &mut admin);
     check_equal(&mut client, &mut sub.client());

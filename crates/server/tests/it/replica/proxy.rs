@@ -109,8 +109,7 @@ impl State {
 /// come, and returns how many of them pass.
 fn copy(mut from: TcpStream, mut to: TcpStream, take: impl Fn(usize) -> (usize, bool)) {
     let mut bytes = [0; 4096];
-    loop {
-        let Ok(count @ 1..) = from.read(&mut bytes) else { break };
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
         let (passes, ends) = take(count);
         if to.write_all(&bytes[..passes.min(count)]).is_err() || ends {
             break;

@@ -43,18 +43,20 @@ fn check_cuts_under_load(primary: Launch, replica: Launch) {
             proxy.cut_after(bytes);
             wait_until("the link is not cut", || proxy.cuts() == cut as u64 + 1);
             wait_for_bytes(&mut client, 10_000);
+            let before = count_in_log(&server, PARTIAL);
             proxy.open();
-            wait_until("it does not continue", || count_in_log(&server, PARTIAL) == cut + 1);
+            wait_until("it does not continue", || count_in_log(&server, PARTIAL) > before);
             wait_for_link(&mut reader);
         }
+        let before = count_in_log(&server, PARTIAL);
         client.check("CLIENT KILL TYPE replica", "(integer) 1");
         wait_for_bytes(&mut client, 10_000);
-        wait_until("the link is not there again", || count_in_log(&server, PARTIAL) == 6);
+        wait_until("the link is not there again", || count_in_log(&server, PARTIAL) > before);
     });
     client.check("SET after 1", "OK");
     check_equal(&mut client, &mut reader);
     let log = server.log();
-    assert_eq!((log.matches(FULL).count(), log.matches(PARTIAL).count()), (1, 6), "{log}");
+    assert_eq!(log.matches(FULL).count(), 1, "{log}");
 }
 
 #[test]

@@ -130,14 +130,25 @@ pub(super) fn write_some(client: &mut Client, random: &mut Rng) {
 pub(super) fn while_writing<T>(server: &Server, then: impl FnOnce() -> T) -> T {
     let seed = Rng::new().u64(..1 << 40);
     println!("seed {seed}");
+    let writers = (0..3).map(|number| {
+        let (mut client, mut random) = (server.client(), Rng::with_seed(seed + number));
+        move || write_some(&mut client, &mut random)
+    });
+    while_running(writers, then)
+}
+
+/// Runs `then` while others repeat something.
+pub(super) fn while_running<T>(
+    others: impl IntoIterator<Item = impl FnMut() + Send>,
+    then: impl FnOnce() -> T,
+) -> T {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for number in 0..3 {
-            let (stop, mut client) = (&stop, server.client());
+        for mut other in others {
+            let stop = &stop;
             scope.spawn(move || {
-                let mut random = Rng::with_seed(seed + number);
                 while !stop.load(Relaxed) {
-                    write_some(&mut client, &mut random);
+                    other();
                 }
             });
         }
