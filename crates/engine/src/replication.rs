@@ -249,7 +249,8 @@ impl Replication {
         }
     }
 
-    /// Returns how often the role has changed: what was admitted under another one is not committed.
+    /// Returns how often the role has changed. What was admitted under another one is not
+    /// committed.
     #[inline]
     pub(crate) fn roles(&self) -> u64 {
         self.roles.load(Relaxed)

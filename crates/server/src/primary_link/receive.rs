@@ -52,7 +52,8 @@ pub(super) enum LinkError {
 }
 
 impl LinkError {
-    /// Returns true if this server's data, or its place in the stream, is not what the primary thinks.
+    /// Returns true if this server's data, or its place in the stream, may not be what the primary
+    /// thinks.
     pub(super) fn needs_all(&self) -> bool {
         match self {
             LinkError::Sync(_) | LinkError::Replace(_) | LinkError::Stream(_) => true,
