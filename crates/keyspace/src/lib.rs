@@ -102,6 +102,7 @@ pub use streams::{
     Streams,
 };
 pub use strings::{Pinned, Strings};
+pub use syncing::DropError;
 pub use txn::{AbsentKey, Entry, Expire, Properties, Savepoint, Txn};
 pub use types::{Encoding, Type};
 pub use value::Str;

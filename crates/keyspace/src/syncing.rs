@@ -3,8 +3,22 @@
 
 use heap::CommitError;
 
+use crate::Db;
+use crate::error::Error;
 use crate::keyspace::Keyspace;
 use crate::layout::SYNCING_ROOT;
+
+/// Why incomplete data was not dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DropError {
+    /// Deleting it failed.
+    #[error(transparent)]
+    Delete(#[from] Error),
+    /// The deletion was not committed.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
 
 impl Keyspace {
     /// Returns true if the data is incomplete.
@@ -17,5 +31,21 @@ impl Keyspace {
         let mut txn = self.begin_one(0, now);
         txn.set_root(SYNCING_ROOT, yes.into());
         txn.commit()
+    }
+
+    /// Deletes everything, at `now` (unix ms), if the data is incomplete, together with the mark.
+    /// Returns true if it was.
+    pub fn drop_incomplete(&self, now: u64) -> Result<bool, DropError> {
+        if !self.is_syncing() {
+            return Ok(false);
+        }
+        let mut txn = self.begin_all(now);
+        for db in Db::all() {
+            txn.databases().flush(db)?;
+        }
+        txn.libraries().flush()?;
+        txn.set_root(SYNCING_ROOT, 0);
+        txn.commit()?;
+        Ok(true)
     }
 }

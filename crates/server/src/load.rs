@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use keyspace::{Db, Keyspace};
-
 use crate::append_only::{self, AppendOnly};
 use crate::config::Values;
 use crate::host::Server;
@@ -93,20 +91,4 @@ fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
     );
     tracing::info!("DB loaded from disk: {:.3} seconds", started.elapsed().as_secs_f64());
     Ok(())
-}
-
-/// Drops data that a full synchronization has left incomplete when the server ended.
-pub(crate) fn drop_incomplete(keyspace: &Keyspace, now_ms: u64) -> Result<(), String> {
-    if !keyspace.is_syncing() {
-        return Ok(());
-    }
-    tracing::warn!("The server ended while it received a primary's data: that is dropped");
-    let mut txn = keyspace.begin_all(now_ms);
-    for db in Db::all() {
-        txn.databases().flush(db).map_err(|error| error.to_string())?;
-    }
-    txn.libraries().flush().map_err(|error| error.to_string())?;
-    txn.commit().map_err(|error| error.to_string())?;
-    drop(txn);
-    keyspace.set_syncing(false, now_ms).map_err(|error| error.to_string())
 }

@@ -68,7 +68,7 @@ pub enum ServeError {
     Databases(usize),
     /// The rest of a synchronization that was interrupted cannot be dropped.
     #[error("the incomplete data of a primary cannot be dropped: {0}")]
-    Incomplete(String),
+    Incomplete(#[from] keyspace::DropError),
     /// The system refuses something else.
     #[error("{what}: {source}")]
     System {
@@ -126,7 +126,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     let supervisor = Supervisor::of(&values, clock.monotonic());
     let store = store::open(&values, clock.unix_ms())?;
     let fsync = values.appendfsync;
-    load::drop_incomplete(&store.keyspace, clock.unix_ms()).map_err(ServeError::Incomplete)?;
+    if store.keyspace.drop_incomplete(clock.unix_ms())? {
+        tracing::warn!("The server ended while it received a primary's data: that is dropped");
+    }
     apply::fit_to_store(&mut values, &store.report);
     describe(&store, fsync);
     let config = Config::new(values, file);

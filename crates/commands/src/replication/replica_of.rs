@@ -25,8 +25,9 @@ fn replica_of(call: &mut Call<'_>) -> Done {
         let port = port.ok_or("ERR Invalid master port")?;
         Some(Primary { host: String::from_utf8_lossy(call.args[1]).into_owned(), port })
     };
-    if primary.is_some() && primary == replication.primary() {
-        call.out.simple("OK Already connected to specified master");
+    if primary == replication.primary() {
+        let is_known = primary.is_some();
+        call.out.simple(if is_known { "OK Already connected to specified master" } else { "OK" });
         return Ok(());
     }
     let host = call.engine.host().ok_or("ERR there is no server that could be a replica")?;
