@@ -169,14 +169,16 @@ Known differences:
   the umask. A second server with the same dir is refused. Where files of the append-only file are
   moved, removed or replaced, writes are refused with MISCONF until they are back, or BGREWRITEAOF
   has written it again.
-- SYNC sends a dump to a client that has said REPLCONF rdb-only 1 and REPLCONF capa eof, as
-  redis-cli --rdb does, and closes the connection; it is refused to replicas. Of REPLCONF only these
-  two options are known.
+- A replica drops its data when the header of a dump arrives, and loads the dump while it comes:
+  commands get LOADING meanwhile, REPLICAOF too. Dumps are always sent without a file, unless the
+  replica does not know the mark that ends them. A command of the primary that fails on the replica
+  ends the link, and everything is asked for again; Redis logs it and goes on. A restart of either
+  side needs a dump ([replication](replication.md)).
 - MIGRATE lets others be served, and is refused within MULTI and in scripts. A key that is changed
   while it is sent is sent once more (with REPLACE, or as DEL), up to 16 times; then the reply is a
   TRYAGAIN error, and both servers have the key. Each call makes a connection of its own.
-- There is neither cluster mode nor replication: CLUSTER, ASKING, READONLY and READWRITE are refused
-  as by a Redis with cluster support disabled, and of REPLICAOF there is NO ONE alone.
+- There is no cluster mode: CLUSTER, ASKING, READONLY and READWRITE are refused as by a Redis with
+  cluster support disabled.
 - BGREWRITEAOF answers on a pool that there is no append-only file to rewrite. MEMORY STATS reports
   no overheads by database.
 - FLUSHDB, FLUSHALL, DEL and UNLINK free memory in the background, with or without ASYNC. MEMORY

@@ -86,7 +86,7 @@ writes it). A handshake may take ten seconds. With `tls-cluster yes` MIGRATE spe
 const REFUSED: &str = "
 ## What is refused
 
-Directives about permissions, replication or routing that are not implemented are not ignored: any value except
+Directives about permissions or routing that are not implemented are not ignored: any value except
 the default is refused, at start and by `CONFIG SET`. So are the lines `loadmodule` and
 `sentinel`, and a start that would listen nowhere (`port 0` and `tls-port 0`, or `bind \"\"`, and no `unixsocket`).
 ";
