@@ -31,4 +31,5 @@ mod steps;
 mod stream_groups;
 mod streams;
 mod strings;
+mod syncing;
 mod watch;
