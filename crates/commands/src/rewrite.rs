@@ -44,8 +44,19 @@ pub fn rewrite_log(
         return Err(RewriteLogError::Busy);
     }
     let mut rewrite = if revives { log.begin_again()? } else { log.begin_rewrite()? };
-    let (snapshot, _) =
-        engine.keyspace().snapshot(|| rewrite.cut()).map_err(|_| RewriteLogError::Busy)?;
+    // While a replica loads its primary's data, half of it would become the base.
+    let cut = || {
+        let is_whole = !engine.config().loading();
+        if is_whole {
+            rewrite.cut();
+        }
+        is_whole
+    };
+    let (snapshot, is_whole) =
+        engine.keyspace().snapshot(cut).map_err(|_| RewriteLogError::Busy)?;
+    if !is_whole {
+        return Err(RewriteLogError::Busy);
+    }
     if let Some(options) = dump {
         let mut base = Base { rewrite: &mut rewrite, failed: None };
         return match save_snapshot(engine, snapshot, &mut base, options) {

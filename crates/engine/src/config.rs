@@ -9,7 +9,7 @@
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
 };
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use crate::failure::{Failure, NO_REPLICAS, READ_ONLY, SAVE_FAILED};
 use crate::notify::events::EventClasses;
@@ -101,6 +101,8 @@ pub struct Config {
     events: AtomicU32,
     loading: AtomicBool,
     refuses_writes: AtomicBool,
+    /// Held while that is computed from the reasons.
+    computing: Mutex<()>,
     lacks_replicas: AtomicBool,
     save_failed: AtomicBool,
     /// `replica-read-only`, and whether this server is a replica.
@@ -120,6 +122,7 @@ impl Default for Config {
             events: AtomicU32::new(0),
             loading: AtomicBool::new(false),
             refuses_writes: AtomicBool::new(false),
+            computing: Mutex::default(),
             lacks_replicas: AtomicBool::new(false),
             save_failed: AtomicBool::new(false),
             replicas_are_read_only: AtomicBool::new(true),
@@ -348,6 +351,7 @@ impl Config {
     }
 
     fn set_refuses_writes(&self, why: &str) {
+        let _one_at_a_time = self.computing.lock().unwrap_or_else(PoisonError::into_inner);
         let refuses = !why.is_empty()
             || self.lacks_replicas.load(Relaxed)
             || self.save_failed()

@@ -9,7 +9,7 @@
 mod follow;
 mod waits;
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use ::replication::{Id, Replicas, Stream};
@@ -36,9 +36,12 @@ pub struct Replication {
     serves_stale_data: AtomicBool,
     hides_stale_data: AtomicBool,
     facts: LinkFacts,
-    /// The end of the stream after the last question to the replicas how far they are.
+    /// The stream's end after the last REPLCONF GETACK.
     asked_at: AtomicU64,
     waits: Mutex<Vec<Wait>>,
+    /// Held while a command of the primary is committed, and while a history gets another name: a
+    /// commit that has begun is in the stream before a promotion.
+    history: Mutex<()>,
 }
 
 /// The primary that this server follows.
@@ -164,6 +167,7 @@ impl Replication {
             facts: LinkFacts::default(),
             asked_at: AtomicU64::new(0),
             waits: Mutex::default(),
+            history: Mutex::default(),
         }
     }
 
@@ -191,8 +195,9 @@ impl Replication {
     /// Makes this server follow a primary, or nobody.
     fn set_primary(&self, primary: Option<Primary>) {
         let mut present = self.primary.write().unwrap_or_else(PoisonError::into_inner);
-        if self.is_replica.swap(primary.is_some(), Relaxed) != primary.is_some() {
-            self.roles.fetch_add(1, Relaxed);
+        if self.is_replica.load(Relaxed) != primary.is_some() {
+            self.roles.fetch_add(1, SeqCst);
+            self.is_replica.store(primary.is_some(), SeqCst);
         }
         *present = primary;
         self.set_link_state(LinkState::Connect);
@@ -249,8 +254,8 @@ impl Replication {
         }
     }
 
-    /// Returns how often the role has changed. What was admitted under another one is not
-    /// committed.
+    /// Returns how often the role has changed: a client's write that was admitted before a change
+    /// is refused at its commit if this server is a read-only replica then.
     #[inline]
     pub(crate) fn roles(&self) -> u64 {
         self.roles.load(Relaxed)
@@ -276,6 +281,12 @@ impl Replication {
             let end = self.stream.append_free(::replication::GET_ACK);
             self.asked_at.store(end, Relaxed);
         }
+    }
+
+    /// Lets the commit of a command of the primary end before the history changes, or the other way
+    /// round. No shard may be locked while this is held that was not locked before.
+    pub fn hold_history(&self) -> MutexGuard<'_, ()> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn waits(&self) -> MutexGuard<'_, Vec<Wait>> {

@@ -78,6 +78,8 @@ pub struct Position {
     pub kept: u64,
     /// The database that is selected at the end; none if the next command selects its own.
     pub db: Option<u32>,
+    /// How often the history had been replaced or renamed, or a change skipped.
+    pub epoch: u64,
 }
 
 impl Stream {
@@ -118,7 +120,7 @@ impl Stream {
 
     /// Returns where it is.
     pub fn position(&self) -> Position {
-        self.state().position()
+        self.state().position(self.epoch())
     }
 
     /// Returns how many bytes before the end are kept for replicas that come back.
@@ -234,7 +236,7 @@ impl Stream {
     }
 
     fn place_at_end(self: &Arc<Stream>, mut state: MutexGuard<'_, State>) -> (Position, Cursor) {
-        let position = state.position();
+        let position = state.position(self.epoch());
         let place = state.place(position.end);
         drop(state);
         (position, Cursor { stream: Arc::clone(self), place })
@@ -289,13 +291,14 @@ impl Stream {
 }
 
 impl State {
-    fn position(&self) -> Position {
+    fn position(&self, epoch: u64) -> Position {
         Position {
             id: self.id,
             second: self.second,
             end: self.end,
             kept: self.end - self.start,
             db: self.db,
+            epoch,
         }
     }
 

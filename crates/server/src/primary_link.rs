@@ -3,8 +3,9 @@
 //! One thread lives as long as the server. While there is a primary to follow it connects, says
 //! what it has, receives a dump if that is not enough, and then executes the stream; when the link
 //! ends it begins again. REPLICAOF only sets the [target](crate::primary_target): the thread
-//! notices within a tenth of a second, and what it has in hand meanwhile belongs to a history that
-//! is no longer the present one ([`replication::Stream::append_received`]).
+//! notices within a tenth of a second. After REPLICAOF NO ONE what it has in hand is not executed
+//! any more: it belongs to an earlier epoch of the stream
+//! ([`replication::Stream::append_received`]).
 
 mod receive;
 mod wire;
@@ -50,9 +51,12 @@ pub(crate) fn run(server: &Arc<Server>) {
         let ended =
             contained("the link to the primary", || receiver.follow(&primary, !starts_over));
         // A primary that has just restarted is there again soon.
-        pause = if receiver.has_followed() { FIRST_RETRY } else { (pause * 2).min(RETRY) };
+        pause = if receiver.has_lasted() { FIRST_RETRY } else { (pause * 2).min(RETRY) };
         starts_over &= !receiver.has_followed();
         receiver.end();
+        if !server.target.is(number) {
+            continue;
+        }
         match ended {
             Some(Ok(()) | Err(LinkError::Stopped)) => continue,
             Some(Err(error)) => {

@@ -65,6 +65,7 @@ impl PrimaryTarget {
             None => tracing::info!("MASTER MODE enabled"),
         }
         // What the link has in hand belongs to an older history from here on.
+        let history = shared.engine.replication().hold_history();
         match &primary {
             Some(_) => {}
             None if stream.is_on() => {
@@ -73,6 +74,7 @@ impl PrimaryTarget {
             }
             None => stream.switch_off(next),
         }
+        drop(history);
         *target = Target { primary: primary.clone(), number: target.number + 1 };
         shared.config.set_primary(primary.as_ref());
         shared.engine.follow(primary);

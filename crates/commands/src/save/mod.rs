@@ -40,7 +40,7 @@ pub fn save<W: Write + Send>(
         return Err(SaveError::Busy);
     }
     let log = engine.log().filter(|log| log.is_synchronous());
-    // While a replica loads the data of its primary, half of it is no data.
+    // Nothing is saved while a replica loads its primary's data: it would be half of it.
     let cut = || {
         let is_whole = !engine.config().loading();
         if is_whole {

@@ -227,13 +227,6 @@ fn attempt(
         if inner.long_script.is_some() || failed.is_some_and(|failed| failed.takes_long) {
             return Err(Failure::takes_long(inner.long_script));
         }
-        // A command of the primary does not fail.
-        if let Some(failed) = failed
-            && inner.session.received.is_some()
-        {
-            let text = if failed.out_of_memory { OOM } else { "ERR a command of it failed" };
-            return Err(text.into());
-        }
         // After a shutdown has ended a script, the commands next to it must not be executed.
         if failed.is_some() && inner.engine.running_scripts().is_ending() {
             return Err("ERR the server is shutting down".into());
@@ -246,6 +239,13 @@ fn attempt(
                 return Ok(false);
             }
             inner.engine.full_store().record_refused();
+        }
+        // A command of the primary does not fail.
+        if let Some(failed) = failed
+            && inner.session.received.is_some()
+        {
+            let text = if failed.out_of_memory { OOM } else { "ERR a command of it failed" };
+            return Err(text.into());
         }
         next = if inner.next == Next::Reply { next } else { inner.next };
     }

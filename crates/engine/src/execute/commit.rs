@@ -68,6 +68,8 @@ impl Unit<'_> {
     #[inline]
     pub(crate) fn commit_and_notify(&mut self, txn: &mut Txn<'_>) -> Result<Committed, Failure> {
         self.engine.keyspace().check_losses(self.losses)?;
+        let is_received = self.session.as_ref().is_some_and(|session| session.received.is_some());
+        let _history = is_received.then(|| self.engine.replication().hold_history());
         let lists = txn.pending_changes() > 0;
         if lists {
             self.effects.notify_of(txn.changes());
@@ -87,9 +89,9 @@ impl Unit<'_> {
         self.notify(txn, changed, committed)
     }
 
-    /// Refuses to commit what was admitted, or received, when this server had another role: what a
-    /// client writes on a replica would be nowhere else, and what an earlier primary has sent is no
-    /// part of this server's history.
+    /// Refuses to commit a client's write that was admitted when this server had another role, if it
+    /// is a read-only replica now, since the write would be nowhere else; and what was received
+    /// before a promotion or a new dump, since it is no part of this server's history.
     #[inline]
     fn check_role(&self) -> Result<(), Failure> {
         let Some(session) = &self.session else { return Ok(()) };
@@ -111,7 +113,7 @@ impl Unit<'_> {
     /// Does the same for a transaction that the keyspace has committed by itself, and that is still
     /// locked.
     pub(super) fn adopt_and_notify(&mut self, txn: &mut Txn<'_>) -> Result<Committed, Failure> {
-        // Its effects were made after its commit, and so perhaps for another role.
+        // The role may have changed between the commit and the collection of its effects.
         if self.engine.replication().is_replica() && self.engine.replication().stream().is_on() {
             self.engine.replication().stream().note_skipped();
         }

@@ -8,15 +8,13 @@
 //! 1. If the medium lost bytes meanwhile, nothing is committed: zeros may have been read instead.
 //! 2. The transaction is committed, which notifies those who watch a key. Expired and evicted keys
 //!    are logged before the command's own effects.
-//! 3. The offset up to which the log must be durable before the reply may leave is determined.
+//! 3. The effects are appended to the log and to the stream for replicas. The offset up to which the log must be durable before the reply may leave is determined.
 //! 4. Messages, keyspace events, lines for clients in MONITOR mode, and the replies of blocked
 //!    clients that were served are delivered.
-//! 5. Messages, events of keys, lines for those who monitor, and the replies of blocked clients
-//!    that were served are delivered.
-//! 6. Clients that track one of the changed keys are notified.
-//! 7. Clients that wait for one of the changed keys are served, by a unit of work on the same
+//! 5. Clients that track one of the changed keys are notified.
+//! 6. Clients that wait for one of the changed keys are served, by a unit of work on the same
 //!    locks.
-//! 8. Keys that were found expired are deleted, by a unit of work on the same locks.
+//! 7. Keys that were found expired are deleted, by a unit of work on the same locks.
 //!
 //! [`Engine::unlocked`] takes the steps after the locks are released: it serves the clients that
 //! need shards which were not locked, and sends the large string that ends the reply.

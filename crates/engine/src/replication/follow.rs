@@ -9,6 +9,10 @@ impl Engine {
     pub fn follow(&self, primary: Option<Primary>) {
         let follows = primary.is_some();
         let was_replica = self.replication().is_replica();
+        // A write that is not refused by the first was admitted before the second.
+        if follows {
+            self.config().set_is_replica(true);
+        }
         self.replication().set_primary(primary);
         self.config().set_is_replica(follows);
         if follows && !was_replica {

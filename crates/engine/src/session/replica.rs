@@ -26,6 +26,9 @@ pub struct AsReplica {
     pub cursor: Option<Cursor>,
 }
 
+/// Bytes of memory that are kept for the next commands.
+const KEPT: usize = 1 << 20;
+
 /// Commands that a replica has received from its primary, to be passed on to its own stream as they
 /// came.
 #[derive(Default)]
@@ -51,6 +54,7 @@ impl Received {
     pub fn push(&mut self, bytes: &[u8]) {
         if self.passed == self.bytes.len() {
             self.bytes.clear();
+            self.bytes.shrink_to(KEPT);
             self.ends.clear();
             (self.covered, self.passed) = (0, 0);
         }

@@ -74,6 +74,10 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
             let stream = engine.replication().stream();
             engine.replication().switch_on();
             let is_replica = engine.replication().is_replica();
+            if is_replica && !engine.replication().is_linked() {
+                // It has dropped its data meanwhile, or is about to.
+                return b"-NOMASTERLINK Can't SYNC while not connected with my master\r\n".to_vec();
+            }
             let (position, cursor) = if is_replica { stream.cut_received() } else { stream.cut() };
             *selected.lock().unwrap_or_else(PoisonError::into_inner) = position.db;
             let log_end = engine.log().map_or(0, |log| log.end());

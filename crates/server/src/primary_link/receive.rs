@@ -15,6 +15,7 @@ use replication::handshake::{Answer, Handshake, HandshakeError, handshake};
 use resp::{Protocol, Writer};
 
 use super::wire::{PrimaryWire, Stopped};
+use crate::append_only::AppendOnly;
 use crate::host::Server;
 use crate::machine;
 
@@ -82,7 +83,34 @@ impl From<HandshakeError> for LinkError {
     }
 }
 
-/// The state in which data is loaded; it ends even by a panic.
+/// The append-only file, switched off while data is loaded; a drop switches it on, also after a
+/// panic. It stays off when the server ends: there is nothing whole to write.
+struct LogOff<'s> {
+    log: Option<&'s Arc<AppendOnly>>,
+    server: &'s Server,
+}
+
+impl<'s> LogOff<'s> {
+    fn begin(log: Option<&'s Arc<AppendOnly>>, server: &'s Server) -> Result<LogOff<'s>, String> {
+        match log.map(|log| log.switch(false)) {
+            Some(Err(error)) => Err(error.to_string()),
+            _ => Ok(LogOff { log, server }),
+        }
+    }
+}
+
+impl Drop for LogOff<'_> {
+    fn drop(&mut self) {
+        let Some(log) = self.log.filter(|_| !self.server.shared.shutdown.is_asked()) else {
+            return;
+        };
+        if let Err(error) = log.switch(true) {
+            tracing::error!("The append only file cannot be switched on again: {error}");
+        }
+    }
+}
+
+/// The state in which data is loaded; a drop ends it, also after a panic, unless the server ends.
 struct Loading<'s>(&'s Server);
 
 impl<'s> Loading<'s> {
@@ -96,7 +124,9 @@ impl<'s> Loading<'s> {
 
 impl Drop for Loading<'_> {
     fn drop(&mut self) {
-        self.0.shared.engine.config().set_loading(false);
+        if !self.0.shared.shutdown.is_asked() {
+            self.0.shared.engine.config().set_loading(false);
+        }
     }
 }
 
@@ -109,13 +139,13 @@ pub(super) struct Receiver<'s> {
     unsettled: (u64, u64),
     durable: u64,
     acknowledged: Instant,
-    has_followed: bool,
+    followed_since: Option<Instant>,
 }
 
 impl<'s> Receiver<'s> {
     pub(super) fn new(server: &'s Arc<Server>, target: u64) -> Receiver<'s> {
         let (unsettled, durable, acknowledged) = ((0, 0), 0, Instant::now());
-        Receiver { server, target, unsettled, durable, acknowledged, has_followed: false }
+        Receiver { server, target, unsettled, durable, acknowledged, followed_since: None }
     }
 
     /// Connects and follows until the link ends. `resumes`: the primary is asked to continue where
@@ -142,31 +172,42 @@ impl<'s> Receiver<'s> {
                 tracing::info!("Successful partial resynchronization with master.");
                 let stream = replication.stream();
                 let continues = || {
+                    // A change of this server's own came between.
+                    if stream.epoch() != position.epoch {
+                        return Err(LinkError::Apply(ApplyError::Unfollowed));
+                    }
                     let renamed = id.filter(|id| *id != position.id).map(|id| stream.rename(id));
                     replication.set_link_state(LinkState::Connected);
-                    renamed.unwrap_or_else(|| stream.epoch())
+                    Ok(renamed.unwrap_or(position.epoch))
                 };
-                (self.if_followed(continues)?, position.db)
+                (self.if_followed(continues)??, position.db)
             }
         };
-        self.has_followed = true;
+        self.followed_since = Some(Instant::now());
         tracing::info!("MASTER <-> REPLICA sync: Finished with success");
         self.execute(wire, input, epoch, db)
     }
 
-    /// Returns true if it has executed a stream.
+    /// Returns true if it has followed the primary.
     pub(super) fn has_followed(&self) -> bool {
-        self.has_followed
+        self.followed_since.is_some()
+    }
+
+    /// Returns true if it has followed the primary for a while.
+    pub(super) fn has_lasted(&self) -> bool {
+        self.followed_since.is_some_and(|since| since.elapsed() >= ACKNOWLEDGE)
     }
 
     /// Notes that the link has ended.
     pub(super) fn end(&self) {
         let engine = &self.server.shared.engine;
         let replication = engine.replication();
-        if self.has_followed {
-            replication.facts().lost(engine.clock().unix_ms());
-        }
-        let _ = self.if_followed(|| replication.set_link_state(LinkState::Connect));
+        let _ = self.if_followed(|| {
+            if self.followed_since.is_some() {
+                replication.facts().lost(engine.clock().unix_ms());
+            }
+            replication.set_link_state(LinkState::Connect);
+        });
     }
 
     fn handshake(&self, resume: Option<(Id, u64)>) -> Handshake {
@@ -216,9 +257,7 @@ impl<'s> Receiver<'s> {
             replication.stream().switch_off(next);
             Loading::begin(self.server)
         })?;
-        if let Some(log) = log {
-            log.switch(false).map_err(|error| failed(error.to_string()))?;
-        }
+        let log_off = LogOff::begin(log, self.server).map_err(failed)?;
         let loaded = self.load_all(wire, &mut dump, total);
         if loaded.is_err() && !shared.shutdown.is_asked() {
             // Half of the data would be worse than none.
@@ -232,10 +271,7 @@ impl<'s> Receiver<'s> {
                 (replication.stream().adopt(id, offset, db), db)
             })
         });
-        drop(loading);
-        if let Some(log) = log {
-            log.switch(true).map_err(|error| failed(error.to_string()))?;
-        }
+        drop((loading, log_off));
         adopted
     }
 

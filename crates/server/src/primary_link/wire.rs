@@ -17,7 +17,7 @@ const CONNECT: Duration = Duration::from_secs(3);
 /// How long one read waits before it is seen whether there is something else to do.
 const READ: Duration = Duration::from_millis(100);
 
-/// One of the two ends of use of the connection, for reading and for writing.
+/// A handle to the connection: the reader and the writer have one each.
 #[derive(Clone)]
 pub(super) struct PrimaryWire(Rc<RefCell<Inner>>);
 
