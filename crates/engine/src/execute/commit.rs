@@ -89,8 +89,8 @@ impl Unit<'_> {
         self.notify(txn, changed, committed)
     }
 
-    /// Refuses to commit a client's write that was admitted when this server had another role, if it
-    /// is a read-only replica now, since the write would be nowhere else; and what was received
+    /// Refuses to commit a client's write that was admitted when this server had another role, if
+    /// it is a read-only replica now, since the write would be nowhere else; and what was received
     /// before a promotion or a new dump, since it is no part of this server's history.
     #[inline]
     fn check_role(&self) -> Result<(), Failure> {

@@ -8,7 +8,8 @@
 //! 1. If the medium lost bytes meanwhile, nothing is committed: zeros may have been read instead.
 //! 2. The transaction is committed, which notifies those who watch a key. Expired and evicted keys
 //!    are logged before the command's own effects.
-//! 3. The effects are appended to the log and to the stream for replicas. The offset up to which the log must be durable before the reply may leave is determined.
+//! 3. The effects are appended to the log and to the stream for replicas. The offset up to which
+//!    the log must be durable before the reply may leave is determined.
 //! 4. Messages, keyspace events, lines for clients in MONITOR mode, and the replies of blocked
 //!    clients that were served are delivered.
 //! 5. Clients that track one of the changed keys are notified.
