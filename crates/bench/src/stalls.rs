@@ -86,7 +86,7 @@ struct Row {
     times: Vec<f64>,
     /// Whether the long command was not answered, or with an error.
     failed: bool,
-    /// What went wrong; empty if nothing did.
+    /// The failures; empty if there were none.
     remark: String,
 }
 

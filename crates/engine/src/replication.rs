@@ -88,7 +88,7 @@ struct Wait {
     wanted: Wanted,
 }
 
-/// What a client waits for.
+/// The state of replicas for which a client waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// The number of replicas.

@@ -19,7 +19,7 @@ const MAX_ANSWER: usize = 64 * 1024;
 /// The states of a primary that pass: the first words of their errors.
 const TRY_AGAIN: [&[u8]; 5] = [b"LOADING", b"NOMASTERLINK", b"MASTERDOWN", b"BUSY", b"TRYAGAIN"];
 
-/// What a replica tells its primary, and what it asks for.
+/// The facts that a replica tells its primary, and its request.
 #[derive(Clone, Debug, Default)]
 pub struct Handshake {
     /// The user to authenticate as; the default user if none. Without a password it has no effect.

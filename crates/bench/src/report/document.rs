@@ -49,7 +49,7 @@ pub(crate) struct Figure {
     title: String,
     text: String,
     svg: String,
-    /// What the page shows below the picture, as HTML: the names and colours of the series, and
+    /// The part of the page below the picture, as HTML: the names and colours of the series, and
     /// their figures.
     below: String,
 }

@@ -46,6 +46,8 @@ fn replconf(call: &mut Call<'_>) -> Done {
             b"capa" if value.eq_ignore_ascii_case(b"psync2") => wants(call).knows_new_id = true,
             // Of other servers: what they know besides.
             b"capa" | b"version" => {}
+            // redis-cli says so if it wants all data.
+            b"rdb-filter-only" if value.is_empty() => {}
             b"rdb-only" => {
                 wants(call).wants_dump_only = match call.int(value_at)? {
                     0 => false,

@@ -84,8 +84,7 @@ pub struct Session {
     pub stripe: usize,
     /// A session that replays the command log: exempt from checks that concern clients, not logged.
     pub replay: bool,
-    /// What it has received from the primary of this server, if it executes that: then it is one
-    /// that replays, too.
+    /// Commands of this server's primary, if the session executes those: then `replay` is set, too.
     pub received: Option<Box<Received>>,
     /// Random numbers for RANDOMKEY and similar commands, seeded by the engine.
     pub random: fastrand::Rng,

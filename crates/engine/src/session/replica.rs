@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use replication::{Cursor, Replica};
 
-/// What a client said by REPLCONF, and its place among the replicas.
+/// The facts that a client gave by REPLCONF, and its place among the replicas.
 #[derive(Default)]
 pub struct AsReplica {
     /// Whether it wants a dump and nothing after it (`rdb-only`).

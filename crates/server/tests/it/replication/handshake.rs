@@ -15,6 +15,7 @@ fn a_replica_introduces_itself_and_gets_a_dump_with_a_mark() {
     fake.check(CAPABLE, "+OK");
     fake.check("REPLCONF version 9.1.2", "+OK");
     fake.check("REPLCONF capa something-new", "+OK");
+    fake.check("REPLCONF rdb-filter-only \"\"", "+OK");
     fake.send("PSYNC ? -1");
     let dump = fake.take_dump();
     assert!(dump.windows(6).any(|part| part == b"before"), "{}", dump.escape_ascii());

@@ -25,6 +25,10 @@ fn odd_values_of_replconf_are_refused_or_ignored() {
         ("REPLCONF listening-port -1", "-ERR Invalid port"),
         ("REPLCONF listening-port x", "-ERR value is not an integer or out of range"),
         ("REPLCONF listening-port", "-ERR syntax error"),
+        (
+            "REPLCONF rdb-filter-only functions",
+            "-ERR Unrecognized REPLCONF option: rdb-filter-only",
+        ),
         ("REPLCONF nonsense 1", "-ERR Unrecognized REPLCONF option: nonsense"),
         ("REPLCONF rdb-only 7", "-ERR value is out of range, value must between 0 and 1"),
         ("REPLCONF", "+OK"),
