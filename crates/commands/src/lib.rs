@@ -60,7 +60,7 @@ pub use engine::line_text::{in_field, in_line};
 pub use engine::log::{CommandLog, Effects};
 pub use engine::notify::events::EventClasses;
 pub use engine::observe::stats::{CommandStats, Stats};
-pub use engine::replication::{LinkState, Primary};
+pub use engine::replication::{Confirmation, LinkState, Primary, Quorum};
 pub use engine::save_options::{SaveError, SaveOptions, Spool};
 pub use engine::session::client::{Client, Clients, Peer, Waker};
 pub use engine::session::kept_words::LARGE;

@@ -7,6 +7,7 @@
 //! sender notes the end of the stream, then the end of the log, and waits for that as a reply does.
 
 mod follow;
+mod quorum;
 mod waits;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -14,6 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use ::replication::{Id, Replicas, Stream};
 
+use self::quorum::Quorums;
+pub use self::quorum::{Confirmation, Quorum};
 use crate::session::client::Waiter;
 
 /// Bytes of the stream that are kept before `repl-backlog-size` is known.
@@ -39,6 +42,7 @@ pub struct Replication {
     /// The stream's end after the last REPLCONF GETACK.
     asked_at: AtomicU64,
     waits: Mutex<Vec<Wait>>,
+    quorums: Quorums,
     /// Held while a command of the primary is committed, and while a history gets another name: a
     /// commit that has begun is in the stream before a promotion.
     history: Mutex<()>,
@@ -167,6 +171,7 @@ impl Replication {
             facts: LinkFacts::default(),
             asked_at: AtomicU64::new(0),
             waits: Mutex::default(),
+            quorums: Quorums::default(),
             history: Mutex::default(),
         }
     }
@@ -257,7 +262,7 @@ impl Replication {
     /// Returns how often the role has changed: a client's write that was admitted before a change
     /// is refused at its commit if this server is a read-only replica then.
     #[inline]
-    pub(crate) fn roles(&self) -> u64 {
+    pub fn roles(&self) -> u64 {
         self.roles.load(Relaxed)
     }
 

@@ -177,6 +177,24 @@ impl Replicas {
         self.online(|replica| replica.durable() >= offset)
     }
 
+    /// Returns the offset up to which `count` of them have executed the stream, or have it durably;
+    /// none if there are fewer.
+    pub fn confirmed(&self, count: usize, durable: bool) -> Option<u64> {
+        let list = self.list();
+        let offset = |replica: &Arc<Replica>| match durable {
+            true => replica.durable(),
+            false => replica.acknowledged(),
+        };
+        let online = || list.iter().filter(|replica| replica.stage() == Stage::Online).map(offset);
+        online().filter(|least| online().filter(|offset| offset >= least).count() >= count).max()
+    }
+
+    /// Removes all: they are being disconnected, and what they have acknowledged belongs to another
+    /// history.
+    pub fn forget(&self) {
+        self.list().clear();
+    }
+
     fn online(&self, has: impl Fn(&Replica) -> bool) -> usize {
         let counts = |replica: &&Arc<Replica>| replica.stage() == Stage::Online && has(replica);
         self.list().iter().filter(counts).count()
@@ -202,6 +220,9 @@ mod tests {
         assert_eq!(two.acknowledged(), 101, "it does not go back");
         assert_eq!([100, 101, 102].map(|offset| replicas.with(offset)), [2, 1, 0]);
         assert_eq!([90, 91].map(|offset| replicas.durable_with(offset)), [1, 0]);
+        let confirmed = |durable| [1, 2, 3].map(|count| replicas.confirmed(count, durable));
+        assert_eq!(confirmed(false), [Some(101), Some(100), None]);
+        assert_eq!(confirmed(true), [Some(90), Some(0), None]);
         replicas.leave(&one);
         assert_eq!(replicas.all().iter().map(|replica| replica.client).collect::<Vec<_>>(), [2]);
     }

@@ -31,6 +31,8 @@ pub struct Stream {
     is_on: AtomicBool,
     /// The offset of the end, for those who only look.
     end: AtomicU64,
+    /// The offset after the last change of data.
+    changed: AtomicU64,
     /// Counts how often the history was replaced or renamed, or a change was skipped.
     epoch: AtomicU64,
     state: Mutex<State>,
@@ -97,8 +99,8 @@ impl Stream {
             places: Vec::new(),
             sleepers: Vec::new(),
         };
-        let (is_on, end, epoch) = Default::default();
-        Stream { is_on, end, epoch, state: Mutex::new(state) }
+        let (is_on, end, changed, epoch) = Default::default();
+        Stream { is_on, end, changed, epoch, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -118,6 +120,13 @@ impl Stream {
         self.end.load(Acquire)
     }
 
+    /// Returns the offset at which a replica has all data that is here now, as far as commits had
+    /// been appended: PING and the like come after it. While the stream is off it is unknown.
+    #[inline]
+    pub fn changed(&self) -> u64 {
+        self.changed.load(Acquire)
+    }
+
     /// Returns where it is.
     pub fn position(&self) -> Position {
         self.state().position(self.epoch())
@@ -131,8 +140,12 @@ impl Stream {
     /// Begins to take commands. A command that had begun before may not have been collected: see
     /// [`Stream::note_skipped`].
     pub fn switch_on(&self) {
-        let _state = self.state();
-        self.is_on.store(true, Relaxed);
+        let state = self.state();
+        if !self.is_on() {
+            // Only a replica whose dump is made from now on has what is here.
+            self.changed.store(state.end, Release);
+            self.is_on.store(true, Relaxed);
+        }
     }
 
     /// Stops taking commands and frees what is kept. The history ends: the next one has this ID.
@@ -169,6 +182,7 @@ impl Stream {
             state.push(select.as_bytes());
         }
         state.db = Some(last);
+        self.changed.store(state.end + commands.len() as u64, Release);
         self.append_and_wake(state, commands)
     }
 
@@ -196,6 +210,7 @@ impl Stream {
             return false;
         }
         state.db = Some(db);
+        self.changed.store(state.end + bytes.len() as u64, Release);
         self.append_and_wake(state, bytes);
         true
     }
@@ -216,6 +231,7 @@ impl Stream {
         state.end += 1;
         self.next_epoch(&mut state);
         state.forget();
+        self.changed.store(state.end, Release);
         self.end.store(state.end, Release);
         state.wake();
         state.end
@@ -265,6 +281,7 @@ impl Stream {
         (state.id, state.second, state.end, state.db) = (id, None, offset, db);
         let epoch = self.next_epoch(&mut state);
         state.forget();
+        self.changed.store(offset, Release);
         self.end.store(offset, Release);
         self.is_on.store(true, Relaxed);
         state.wake();

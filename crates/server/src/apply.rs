@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use commands::{Engine, EventClasses, Settings};
+use commands::{Engine, EventClasses, Quorum, Settings};
 use keyspace::{Eviction, Policy};
 
 use crate::append_only::fsync;
@@ -133,6 +133,7 @@ fn attempt(effect: Effect, shared: &Arc<Shared>, after: &Values) -> Result<(), S
         | Effect::LimitAclLog
         | Effect::SetTimestamps
         | Effect::RequireReplicas
+        | Effect::SetQuorum
         | Effect::SetLogLevel
         | Effect::PublishEvents
         | Effect::SetCommandLogs
@@ -187,6 +188,11 @@ fn store(effect: Effect, shared: &Shared, values: &Values) {
         Effect::RequireReplicas => {
             replicas::require(shared, values);
             replicas::restrict(shared, values);
+        }
+        Effect::SetQuorum => {
+            let (replicas, durable) = (values.repl_acknowledge, values.repl_acknowledge_durable);
+            let quorum = Quorum { replicas, durable };
+            engine.replication().set_quorum(quorum, values.repl_acknowledge_timeout);
         }
         Effect::SetLogLevel => crate::log::set_level(values.loglevel),
         Effect::PublishEvents => {

@@ -19,6 +19,7 @@
 mod batch;
 mod dump;
 mod memory;
+mod quorum;
 mod replica;
 
 use std::future::{Future, poll_fn};
@@ -67,6 +68,8 @@ pub(crate) struct Connection {
     next: Option<usize>,
     /// The offset up to which the log must be settled before `output` may leave.
     log_end: u64,
+    /// How often this server's role had changed before the commands of these replies.
+    roles: u64,
     /// Since when the replies exceed their soft limit, unix ms.
     soft_since: Option<u64>,
     waker: Option<Waker>,
@@ -102,6 +105,7 @@ impl Connection {
             output: Output::new(),
             next: None,
             log_end: 0,
+            roles: 0,
             soft_since: None,
             waker: None,
             reads: 0,
@@ -130,6 +134,7 @@ impl Connection {
             if !poll_fn(|cx| self.poll_input(cx)).await {
                 return;
             }
+            self.roles = self.worker.shared.engine.replication().roles();
             loop {
                 let step = batch::run(&mut self);
                 self.worker.serve_soon();
@@ -189,25 +194,33 @@ impl Connection {
         let _ = poll_fn(|cx| Poll::Ready(self.stream.poll_end(cx))).await;
     }
 
-    /// Waits until what the replies acknowledge is durable. Returns false if it will not be.
+    /// Waits until what the replies acknowledge is durable, and replicas have it if that is asked
+    /// for. Returns false if it will not be.
     async fn pass_barrier(&mut self) -> bool {
         let end = std::mem::take(&mut self.log_end);
         let is_durable = end == 0 || self.worker.commit_barrier.pass(end).await.is_ok();
         if !is_durable {
-            self.fail();
+            self.fail(match self.worker.shared.journal {
+                Some(_) => {
+                    "MISCONF Errors writing to the journal: it failed before this was durable"
+                }
+                None => {
+                    "MISCONF Errors writing to the AOF file: the log failed before this was durable"
+                }
+            });
+            return false;
         }
-        is_durable
+        if self.session.take_shows_data() && !quorum::pass(self).await {
+            return false;
+        }
+        self.output.note_passed();
+        true
     }
 
     /// Drops replies that may not be acknowledged, and sends the reason.
-    fn fail(&mut self) {
-        self.output.clear();
-        self.output.writer.error(match self.worker.shared.journal {
-            Some(_) => "MISCONF Errors writing to the journal: it failed before this was durable",
-            None => {
-                "MISCONF Errors writing to the AOF file: the log failed before this was durable"
-            }
-        });
+    fn fail(&mut self, reason: &str) {
+        self.output.forget_unpassed();
+        self.output.writer.error(reason);
     }
 
     /// Sends pending output and reads input; false when the client is gone or must go. Also true if
@@ -428,6 +441,7 @@ impl Connection {
             let engine = &self.worker.shared.engine;
             if let Some(outcome) = engine.go_on(&mut self.session, &mut self.output.writer) {
                 self.log_end = outcome.durable_at;
+                self.session.set_shows_data();
                 return true;
             }
             if self.session.waits_for_shards() {
@@ -483,6 +497,7 @@ impl Connection {
                     let (session, out) = (&mut self.session, &mut self.output.writer);
                     if let Some(outcome) = self.worker.shared.engine.time_out(session, out) {
                         self.log_end = outcome.durable_at;
+                        self.session.set_shows_data();
                         return Woken::Replied(outcome.next);
                     }
                 }
@@ -504,6 +519,7 @@ impl Connection {
         }
         if let Some(outcome) = engine.unblocked(&mut self.session, &mut self.output.writer) {
             self.log_end = outcome.durable_at;
+            self.session.set_shows_data();
             self.output.put_long_aside();
             return Poll::Ready(Woken::Replied(outcome.next));
         }

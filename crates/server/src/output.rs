@@ -23,6 +23,8 @@ pub(crate) struct Output {
     full: VecDeque<Vec<u8>>,
     /// How much of the first of these buffers was sent.
     sent: usize,
+    /// The next bytes that may leave, whatever comes of those after them.
+    passed: usize,
     /// Bytes in `full`, and their memory.
     full_bytes: usize,
     full_capacity: usize,
@@ -34,6 +36,7 @@ impl Output {
             writer: Writer::new(Protocol::Resp2),
             full: VecDeque::new(),
             sent: 0,
+            passed: 0,
             full_bytes: 0,
             full_capacity: 0,
         }
@@ -69,6 +72,7 @@ impl Output {
     #[inline]
     pub(crate) fn advance(&mut self, written: usize) -> Option<Vec<u8>> {
         self.sent += written;
+        self.passed = self.passed.saturating_sub(written);
         if !self.full.is_empty() {
             return self.advance_full();
         }
@@ -119,10 +123,34 @@ impl Output {
         full.into_iter().chain([self.writer.take()])
     }
 
+    /// Notes that all that is written may leave.
+    #[inline]
+    pub(crate) fn note_passed(&mut self) {
+        self.passed = self.len();
+    }
+
+    /// Drops what is written after the last [`Output::note_passed`]: earlier replies may be sent in
+    /// part, and the rest of them follows.
+    pub(crate) fn forget_unpassed(&mut self) {
+        if self.passed == 0 {
+            return self.clear();
+        }
+        let mut kept = self.sent + self.passed;
+        for buffer in &mut self.full {
+            let of_buffer = kept.min(buffer.len());
+            buffer.truncate(of_buffer);
+            kept -= of_buffer;
+        }
+        self.writer.buffer().truncate(kept);
+        self.full.retain(|buffer| !buffer.is_empty());
+        self.full_bytes = self.full.iter().map(Vec::len).sum();
+        self.full_capacity = self.full.iter().map(Vec::capacity).sum();
+    }
+
     /// Drops everything, sent or not.
     pub(crate) fn clear(&mut self) {
         self.full = VecDeque::new();
-        (self.full_bytes, self.full_capacity, self.sent) = (0, 0, 0);
+        (self.full_bytes, self.full_capacity, self.sent, self.passed) = (0, 0, 0, 0);
         self.writer.clear();
     }
 
@@ -179,6 +207,52 @@ mod tests {
         }
         let kept = most_kept(MB, 64 * 1024, 32 * 1024);
         assert!(kept <= 3 * MB, "{kept} bytes are kept while as much again arrives");
+    }
+
+    /// Random steps, beside two lists of bytes: those that may leave, and those after them.
+    #[test]
+    fn what_had_not_passed_is_dropped_and_the_rest_is_sent() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..2000 {
+            let mut output = Output::new();
+            let (mut passed, mut later) = (VecDeque::new(), Vec::new());
+            for _ in 0..random.usize(..30) {
+                match random.u8(..8) {
+                    0 | 1 => {
+                        let bytes: Vec<u8> =
+                            (0..random.usize(..9)).map(|_| random.u8(..)).collect();
+                        output.writer.raw(&bytes);
+                        later.extend(bytes);
+                    }
+                    2 => output.put_aside(),
+                    3 => {
+                        output.note_passed();
+                        passed.extend(later.drain(..));
+                    }
+                    4 => {
+                        output.forget_unpassed();
+                        later.clear();
+                    }
+                    _ => {
+                        let next = output.next();
+                        let count = random.usize(..=next.len().min(passed.len()));
+                        let taken = next[..count].to_vec();
+                        assert!(taken.iter().eq(passed.drain(..count).collect::<Vec<_>>().iter()));
+                        output.advance(count);
+                    }
+                }
+                assert_eq!(output.len(), passed.len() + later.len());
+            }
+            let mut rest = Vec::new();
+            while !output.is_empty() {
+                let next = output.next().to_vec();
+                assert!(!next.is_empty(), "there is more than can be sent");
+                output.advance(next.len());
+                rest.extend(next);
+            }
+            passed.extend(later);
+            assert_eq!(VecDeque::from(rest), passed);
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::client_caching::CLIENT_CACHING;
 use super::client_filter::{FILTERS, Filter};
 use super::client_tracking::CLIENT_TRACKING;
 use super::client_tracking_info::{CLIENT_GETREDIR, CLIENT_TRACKINGINFO};
-use super::{client_7_2, client_valkey, help, kill, on_off};
+use super::{client_7_2, client_acknowledge, client_valkey, help, kill, on_off};
 
 pub(crate) const CLIENT: CommandSpec = CommandSpec {
     name: "client",
@@ -24,6 +24,7 @@ pub(crate) const CLIENT: CommandSpec = CommandSpec {
     arity: -2,
     traits: KEEPS_CACHING,
     subs: &[
+        &client_acknowledge::CLIENT_ACKNOWLEDGE,
         &CLIENT_CACHING,
         &client_valkey::CLIENT_CAPA,
         &CLIENT_GETNAME,
@@ -422,4 +423,6 @@ const HELP: &[&str] = &[
     "    Protect current client connection from eviction.",
     "NO-TOUCH (ON|OFF)",
     "    Will not touch LRU/LFU stats when this mode is on.",
+    "ACKNOWLEDGE (<replicas> [DURABLE]|DEFAULT)",
+    "    Let the replies to this connection wait until so many replicas have what they show.",
 ];

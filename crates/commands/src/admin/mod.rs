@@ -5,6 +5,7 @@
 
 mod client;
 mod client_7_2;
+mod client_acknowledge;
 mod client_caching;
 mod client_filter;
 mod client_tracking;

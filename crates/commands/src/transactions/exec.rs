@@ -208,6 +208,7 @@ fn attempt(
     let keys = locks.unwrap_or_default();
     if is_broken(call, &txn) {
         let log = call.engine.durability();
+        call.shows_data = true;
         call.durable_at = log.check_read(keys, log.logged_until(keys))?;
         call.out.null_array();
         return Ok(true);
@@ -251,6 +252,7 @@ fn attempt(
     }
     let script_changes_databases = inner.changed_databases;
     let shows = inner.shows_data || steps.iter().any(shows_data);
+    call.shows_data = shows;
     call.next = next;
     let unit = Unit {
         engine: call.engine,

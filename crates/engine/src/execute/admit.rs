@@ -26,6 +26,9 @@ impl Engine {
             return Ok(());
         }
         session.role.set(self.replication().roles());
+        if queue::shows_data(session, command) {
+            session.shows_data.set(true);
+        }
         if !command.spec.has(NO_AUTH) && self.permissions().must_authenticate(session) {
             return Err(failure::NO_AUTH.into());
         }

@@ -103,6 +103,7 @@ impl Engine {
         {
             return Err(steps.len());
         }
+        session.set_shows_data();
         let mark = out.mark();
         let buffer = std::mem::take(&mut session.effects);
         let collects = if is_received { self.logs_commands() } else { self.collects_commands() };

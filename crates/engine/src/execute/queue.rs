@@ -8,7 +8,9 @@ use crate::engine::Engine;
 use crate::execute::call::Run;
 use crate::session::{Queue, Session};
 use crate::table::Command;
-use crate::table::spec::{DENYOOM, EXECUTES_QUEUE, IMMEDIATE, MAY_REPLICATE, READONLY, WRITE};
+use crate::table::spec::{
+    DENYOOM, EXECUTES_QUEUE, IMMEDIATE, MAY_REPLICATE, PUBSUB, READONLY, WRITE,
+};
 
 /// Queues a command that passed all checks.
 pub(crate) fn push(engine: &Engine, session: &mut Session, command: &Command, args: &[&[u8]]) {
@@ -80,6 +82,14 @@ pub(crate) fn all_have(session: &Session, command: &Command, flag: u32) -> bool 
 pub(crate) fn touches_keys(session: &Session, command: &Command) -> bool {
     let flags = WRITE | READONLY | MAY_REPLICATE;
     command.spec.has(flags) || queued(session, command, flags)
+}
+
+/// Returns true if the reply of this may show data, or acknowledge a change.
+#[inline]
+pub(crate) fn shows_data(session: &Session, command: &Command) -> bool {
+    let flags = WRITE | READONLY | MAY_REPLICATE;
+    let is_message = command.spec.has(PUBSUB);
+    command.spec.has(flags) && !is_message || queued(session, command, flags)
 }
 
 /// Returns true if executing this may be propagated, as writes are.

@@ -125,6 +125,9 @@ impl Engine {
         if !matches!(call.next, Next::Walk | Next::Locked) && call.session.moved.is_none() {
             self.finish(&mut call, now_ns, done.is_err());
         }
+        if call.shows_data {
+            call.session.set_shows_data();
+        }
         let outcome = Outcome { next: call.next, durable_at: call.durable_at };
         if logged {
             session.effects = effects.into_buffer();

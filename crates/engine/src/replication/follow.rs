@@ -15,6 +15,7 @@ impl Engine {
         }
         self.replication().set_primary(primary);
         self.config().set_is_replica(follows);
+        self.replication().wake_unconfirmed();
         if follows && !was_replica {
             self.unblock_all();
         }

@@ -24,6 +24,7 @@ impl Engine {
     /// acknowledged more.
     pub fn end_waits_for_replicas(&self) {
         let replication = self.replication();
+        replication.wake_confirmed();
         let mut waits = replication.waits();
         if waits.is_empty() {
             return;

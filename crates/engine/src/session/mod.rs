@@ -25,6 +25,7 @@ use resp::Protocol;
 use crate::notify::hub::Subscriptions;
 use crate::notify::tracker::Readers;
 use crate::observe::state::SlowBlock;
+use crate::replication::Quorum;
 use crate::scripts::running::{LongSince, RunningScript};
 use crate::session::client::{Client, SESSION_BYTES, Waiter};
 use crate::session::moved_call::MovedCall;
@@ -103,6 +104,10 @@ pub struct Session {
     pub written_to: u64,
     /// The end of its last write in the stream for replicas.
     pub replicated_to: u64,
+    /// Whether a command was admitted since the last reply left that shows or changes data.
+    pub(crate) shows_data: Cell<bool>,
+    /// The replicas that must have what its replies show, if it has said so (CLIENT ACKNOWLEDGE).
+    pub quorum: Option<Quorum>,
     /// Space for rewritten commands on their way to the command log, reused.
     pub(crate) effects: Vec<u8>,
     /// Whether its commands may block.
@@ -178,6 +183,8 @@ impl Session {
             touched: Arc::default(),
             written_to: 0,
             replicated_to: 0,
+            shows_data: Cell::new(false),
+            quorum: None,
             effects: Vec::new(),
             can_block: false,
             can_walk: false,
@@ -213,6 +220,8 @@ impl Session {
             protocol: self.protocol,
             authenticated: self.authenticated,
             gives_way: self.gives_way,
+            shows_data: Cell::new(true),
+            quorum: self.quorum,
             ..Session::new(Arc::clone(&self.client), Arc::clone(&self.user), self.stripe, 0)
         };
         let mut taken = std::mem::replace(self, stand_in);
@@ -228,6 +237,18 @@ impl Session {
         *self = taken;
         // Its connection can wait, as it could when the session was taken.
         (self.can_block, self.can_walk, self.gives_way) = (true, true, gives_way);
+    }
+
+    /// Notes that a reply was written that may show or change data.
+    #[inline]
+    pub fn set_shows_data(&mut self) {
+        self.shows_data.set(true);
+    }
+
+    /// Returns true if the replies that it has written since the last call show or change data.
+    #[inline]
+    pub fn take_shows_data(&mut self) -> bool {
+        self.shows_data.replace(false)
     }
 
     /// Returns true if its user has limited permissions.

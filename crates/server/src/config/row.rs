@@ -171,6 +171,8 @@ pub enum Effect {
     SetTimestamps,
     /// Writes need another number of replicas, or these get something else.
     RequireReplicas,
+    /// The replicas that must have what a reply shows.
+    SetQuorum,
     /// The kernel is told how willingly to end this process.
     SetOomScore,
     /// Less or more is logged.

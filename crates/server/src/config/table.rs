@@ -386,8 +386,7 @@ directives! {
             ("slowlog-log-slower-than", Int(-1, I64), Live)
                 .alias("commandlog-execution-slower-than").then(SetCommandLogs);
         /// Entries that SLOWLOG keeps.
-        slowlog_max_len: usize = SlowLog::MAX_LEN =>
-            ("slowlog-max-len", Int(0, I64), Live)
+        slowlog_max_len: usize = SlowLog::MAX_LEN => ("slowlog-max-len", Int(0, I64), Live)
                 .alias("commandlog-slow-execution-max-len").then(SetCommandLogs);
         /// Bytes from which a request is kept in COMMANDLOG; -1 for none.
         commandlog_request_larger_than: i64 = SlowLog::LARGER_THAN =>
@@ -425,8 +424,7 @@ directives! {
         /// Seconds without replicas after which the stream ends; 0 for never.
         repl_backlog_ttl: i64 = 3600 => ("repl-backlog-ttl", Int(0, I64), Live);
         /// Answer while the link to the primary is down.
-        replica_serve_stale_data: bool = true =>
-            ("replica-serve-stale-data", Bool, Live)
+        replica_serve_stale_data: bool = true => ("replica-serve-stale-data", Bool, Live)
                 .then(RequireReplicas).alias("slave-serve-stale-data");
         /// Refuse writes of clients on a replica.
         replica_read_only: bool = true =>
@@ -449,13 +447,19 @@ directives! {
         /// Encrypt the link to the primary.
         tls_replication: bool = false => ("tls-replication", Bool, Live).then(ConfigureTls);
         /// Replicas without which writes are refused, if `min-replicas-max-lag` is not 0.
-        min_replicas_to_write: u64 = 0 =>
-            ("min-replicas-to-write", Int(0, I32), Live)
+        min_replicas_to_write: u64 = 0 => ("min-replicas-to-write", Int(0, I32), Live)
                 .alias("min-slaves-to-write").then(RequireReplicas);
         /// Seconds after which a silent replica does not count for that.
-        min_replicas_max_lag: u64 = 10 =>
-            ("min-replicas-max-lag", Int(0, I32), Live)
+        min_replicas_max_lag: u64 = 10 => ("min-replicas-max-lag", Int(0, I32), Live)
                 .alias("min-slaves-max-lag").then(RequireReplicas);
+        /// Replicas that must have what a reply shows before it leaves; 0 for none ([replication](replication.md)).
+        repl_acknowledge: u32 = 0 => ("repl-acknowledge", Int(0, 1000), Live).then(SetQuorum);
+        /// Whether they must have it durably.
+        repl_acknowledge_durable: bool = false =>
+            ("repl-acknowledge-durable", Bool, Live).then(SetQuorum);
+        /// Milliseconds after which such a reply is given up; 0 for never.
+        repl_acknowledge_timeout: u64 = 0 =>
+            ("repl-acknowledge-timeout", Int(0, I64), Live).then(SetQuorum);
     }
     "Refused until they are built" {
         cluster_enabled: bool = false =>
@@ -490,13 +494,11 @@ directives! {
             ("aof-rewrite-incremental-fsync", Bool, Live).ignored(Design);
         cluster_require_full_coverage: bool = true =>
             ("cluster-require-full-coverage", Bool, Live).ignored(Cluster);
-        cluster_replica_no_failover: bool = false =>
-            ("cluster-replica-no-failover", Bool, Live)
+        cluster_replica_no_failover: bool = false => ("cluster-replica-no-failover", Bool, Live)
                 .ignored(Cluster).alias("cluster-slave-no-failover");
         replica_lazy_flush: bool = false =>
             ("replica-lazy-flush", Bool, Live).ignored(Replication).alias("slave-lazy-flush");
-        replica_ignore_maxmemory: bool = true =>
-            ("replica-ignore-maxmemory", Bool, Live)
+        replica_ignore_maxmemory: bool = true => ("replica-ignore-maxmemory", Bool, Live)
                 .ignored(Replication).alias("slave-ignore-maxmemory");
         jemalloc_bg_thread: bool = true => ("jemalloc-bg-thread", Bool, Live).ignored(Design);
         syslog_enabled: bool = false => ("syslog-enabled", Bool, Fixed).ignored(Design);

@@ -268,6 +268,7 @@ impl<'s> Receiver<'s> {
         let adopted = loaded.and_then(|db| {
             self.if_followed(|| {
                 replication.set_link_state(LinkState::Connected);
+                replication.replicas().forget();
                 (replication.stream().adopt(id, offset, db), db)
             })
         });

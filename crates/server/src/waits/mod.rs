@@ -17,6 +17,7 @@ mod generate;
 #[path = "../../../aof/tests/it/medium/mod.rs"]
 mod medium;
 mod outputs;
+mod quorum;
 mod replicas;
 mod requests;
 pub(crate) mod stage;

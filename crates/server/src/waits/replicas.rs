@@ -42,10 +42,16 @@ fn is_whole(received: &[u8]) -> bool {
     mark.is_some_and(|mark| received.len() > 200 && received.ends_with(mark))
 }
 
-/// Makes a replica that receives the stream.
-fn replica(stage: &Stage, worker: usize) -> Visitor {
+/// Makes a replica that has received its dump, and does not say so.
+pub(super) fn ask_and_receive(stage: &Stage, worker: usize) -> Visitor {
     let mut replica = ask(stage, worker);
     receive_until(stage, &mut replica, is_whole);
+    replica
+}
+
+/// Makes a replica that receives the stream.
+pub(super) fn replica(stage: &Stage, worker: usize) -> Visitor {
+    let mut replica = ask_and_receive(stage, worker);
     stage.send(&mut replica, &bytes(&[words("REPLCONF ACK 0")]));
     let mut writer = stage.visit(0);
     stage.send(&mut writer, &bytes(&[words("SET first 1")]));

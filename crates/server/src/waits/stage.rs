@@ -280,6 +280,12 @@ impl Stage {
         panic!("a request is not read");
     }
 
+    /// Sends a short request without giving the server a turn.
+    pub(super) fn write_only(&self, visitor: &mut Visitor, bytes: &[u8]) {
+        let written = visitor.socket.write(bytes).expect("space for a short request");
+        assert_eq!(written, bytes.len());
+    }
+
     /// Returns all that a client has received since it connected, once it has `count` replies that
     /// are not pushes, or knows that the connection ends.
     pub(crate) fn replies(&self, visitor: &mut Visitor, count: usize) -> Vec<u8> {

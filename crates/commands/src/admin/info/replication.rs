@@ -32,6 +32,7 @@ pub(super) fn replication(page: &mut Page<'_, '_>) {
         );
         page.line(&format!("slave{number}"), text);
     }
+    page.line("replies_waiting_for_replicas", replication.unconfirmed());
     page.line("master_failover_state", "no-failover");
     let stream = replication.stream();
     let position = stream.position();
