@@ -124,6 +124,7 @@ fn section(engine: &Engine) -> String {
 fn server(name: &str) -> String {
     match name {
         "valkey" => "Valkey 9".into(),
+        "perdura" => "Perdura only".into(),
         version => format!("Redis {version}"),
     }
 }

@@ -127,6 +127,7 @@ Known differences:
   in the order of its age. XTRIM with ACKED takes entries out one by one, also with ~, and goes on
   after those that are referenced: with a LIMIT (that of ~ is preset) over four times as many.
   redis-version changes what is claimed, and nothing else.
+- CLIENT ACKNOWLEDGE is Perdura's own: replies that wait for replicas (docs/replication.md).
 - DUMP returns the same bytes as Redis 7.0, except that elements of a hash table come in another
   order, that a list or a stream is divided into nodes as RPUSH or XADD would divide it now, and
   that a hash with field TTLs is dumped as Redis 7.4 does (version 12, which 7.0 refuses). RESTORE
