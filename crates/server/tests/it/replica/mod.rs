@@ -16,6 +16,7 @@ mod hostile;
 mod loading;
 mod promote;
 mod proxy;
+mod quorum;
 mod resume;
 mod space;
 mod status;
