@@ -21,12 +21,14 @@ mod memory;
 mod metrics;
 mod module;
 mod monitor;
+mod replication_facts;
 mod server;
 mod slowlog;
 
 pub use config::SECRET_DIRECTIVES;
 pub use engine::session::describe::describe;
 pub use metrics::metrics;
+pub use replication_facts::why_no_writes;
 
 pub use engine::host::{
     AofFacts, DiskFacts, Facts, Host, JournalFacts, LoadingFacts, PassDump, Passed, Persistence,

@@ -35,7 +35,7 @@ pub(super) fn is_ready(shared: &Shared) -> Result<(), String> {
     if let Some(why) = keyspace.stopped() {
         return Err(why.to_string());
     }
-    if let Some(why) = engine.full_store().why_no_writes() {
+    if let Some(why) = commands::admin::why_no_writes(engine) {
         return Err(format!("writes are refused: {why}"));
     }
     Ok(())

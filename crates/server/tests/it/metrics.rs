@@ -400,3 +400,92 @@ fn syncs_have_their_times_and_what_is_not_synced_has_an_age() {
     let (_server, port) = start(Launch::perdura_pmem());
     assert!(!scrape(port).contains_key("perdura_unsynced_age_seconds"), "domain process");
 }
+
+/// Waits until a series has a value.
+fn wait_for(port: u16, series: &str, expect: f64) -> Samples {
+    for _ in 0..2000 {
+        let all = scrape(port);
+        if all.get(series) == Some(&expect) {
+            return all;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{series} is not {expect} in {:#?}", scrape(port));
+}
+
+#[test]
+fn replication_is_shown_on_both_sides() {
+    let options = ["--min-replicas-to-write", "1", "--repl-ping-replica-period", "3600"];
+    let (primary, of_primary) = start(Launch::perdura_volatile().args(options));
+    let all = scrape(of_primary);
+    assert_eq!(all["perdura_instance_info{role=\"master\"}"], 1.0);
+    let names = [
+        "perdura_connected_slaves",
+        "perdura_min_slaves_good_slaves",
+        "perdura_repl_backlog_is_active",
+    ];
+    assert_eq!(names.map(|name| all[name]), [0.0; 3]);
+    assert!(!all.keys().any(|series| series.starts_with("perdura_master_link")), "{all:#?}");
+    let (replica, of_replica) = start(Launch::perdura_volatile());
+    let mut client = replica.client();
+    client.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port()), "OK");
+    wait_for(of_primary, "perdura_min_slaves_good_slaves", 1.0);
+    let mut writer = primary.client();
+    // Writes are taken a moment after the replica counts.
+    while writer.run("SET k v").is_error() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    writer.check("WAIT 1 0", "(integer) 1");
+    let labels = format!(
+        "{{slave_ip=\"127.0.0.1\",slave_port=\"{}\",slave_state=\"online\"}}",
+        replica.port()
+    );
+    let all = wait_for(of_primary, &format!("perdura_connected_slave_lag_bytes{labels}"), 0.0);
+    let info = writer.info("replication");
+    let offset: f64 = info["master_repl_offset"].parse().expect("a number");
+    assert_eq!(info["min_slaves_good_slaves"], "1");
+    assert_eq!(all[&format!("perdura_connected_slave_offset_bytes{labels}")], offset);
+    assert!(all[&format!("perdura_connected_slave_lag_seconds{labels}")] <= 10.0);
+    for (series, expect) in [
+        ("perdura_connected_slaves", 1.0),
+        ("perdura_min_slaves_to_write", 1.0),
+        ("perdura_master_repl_offset", offset),
+        ("perdura_repl_backlog_is_active", 1.0),
+        ("perdura_repl_backlog_history_bytes", offset),
+        ("perdura_replication_backlog_bytes", f64::from(64 << 20)),
+        ("perdura_replica_resyncs_full_total", 1.0),
+        ("perdura_replica_partial_resync_accepted_total", 0.0),
+        ("perdura_replica_partial_resync_denied_total", 0.0),
+    ] {
+        assert_eq!(all[series], expect, "{series}");
+    }
+    let all = wait_for(of_replica, "perdura_slave_repl_offset", offset);
+    assert_eq!(get(of_replica, "/readyz").status, 200, "it serves reads");
+    let up = format!(
+        "perdura_master_link_up{{master_host=\"127.0.0.1\",master_port=\"{}\"}}",
+        primary.port()
+    );
+    for (series, expect) in [
+        ("perdura_instance_info{role=\"slave\"}", 1.0),
+        (&*up, 1.0),
+        ("perdura_master_link_down_since_seconds", 0.0),
+        ("perdura_master_sync_in_progress", 0.0),
+        ("perdura_slave_behind_bytes", 0.0),
+        ("perdura_writes_refused", 0.0),
+    ] {
+        assert_eq!(all[series], expect, "{series}");
+    }
+    assert!(all["perdura_master_last_io_seconds_ago"] >= 0.0);
+    // One that says no port, and the same once more, are two replicas at one address.
+    let mut others = [primary.port(); 2].map(|port| connect(port));
+    for other in &mut others {
+        other.write_all(b"SYNC\r\n").expect("sent");
+    }
+    wait_for(of_primary, "perdura_connected_slaves", 3.0);
+    drop((writer, others, primary));
+    let all = wait_for(of_replica, &up, 0.0);
+    assert!(all["perdura_master_link_down_since_seconds"] >= 0.0);
+    assert_eq!(all["perdura_master_last_io_seconds_ago"], -1.0);
+    client.check("REPLICAOF NO ONE", "OK");
+    assert_eq!(scrape(of_replica)["perdura_instance_info{role=\"master\"}"], 1.0);
+}

@@ -1,10 +1,9 @@
 //! The section about replication: the role, the replicas, the stream.
 
-use std::sync::atomic::Ordering::Relaxed;
+use ::replication::Id;
+use engine::replication::Primary;
 
-use ::replication::{Id, Stage};
-use engine::replication::{LinkState, Primary};
-
+use super::super::replication_facts::{Link, MinReplicas, directive, lag_s};
 use super::Page;
 
 /// Writes the section.
@@ -18,6 +17,9 @@ pub(super) fn replication(page: &mut Page<'_, '_>) {
     let replication = page.call.engine.replication();
     let replicas = replication.replicas().all();
     page.line("connected_slaves", replicas.len());
+    if let Some(MinReplicas { good, .. }) = MinReplicas::of(page.call.engine) {
+        page.line("min_slaves_good_slaves", good);
+    }
     for (number, replica) in replicas.iter().enumerate() {
         let text = format!(
             "ip={},port={},state={},offset={},lag={}",
@@ -25,10 +27,7 @@ pub(super) fn replication(page: &mut Page<'_, '_>) {
             replica.port,
             replica.stage().name(),
             replica.acknowledged(),
-            match replica.stage() {
-                Stage::Online => replica.lag_s(now),
-                _ => 0,
-            }
+            lag_s(replica, now)
         );
         page.line(&format!("slave{number}"), text);
     }
@@ -52,27 +51,19 @@ pub(super) fn replication(page: &mut Page<'_, '_>) {
 /// Writes what only a replica has.
 fn of_replica(page: &mut Page<'_, '_>, primary: &Primary) {
     let engine = page.call.engine;
-    let (replication, facts) = (engine.replication(), engine.replication().facts());
-    let now = engine.clock().unix_ms();
-    let seconds_since = |ms: u64| match ms {
-        0 => -1,
-        ms => (now.saturating_sub(ms) / 1000) as i64,
-    };
-    let (is_up, end) = (replication.is_linked(), replication.stream().end());
-    let is_syncing = replication.link_state() == LinkState::Sync;
+    let link = Link::of(engine);
+    let or_minus_one = |seconds: Option<u64>| seconds.map_or(-1, |seconds| seconds as i64);
     page.line("master_host", &primary.host);
     page.line("master_port", primary.port);
-    page.line("master_link_status", if is_up { "up" } else { "down" });
-    let heard = seconds_since(facts.heard_ms.load(Relaxed));
-    page.line("master_last_io_seconds_ago", if is_up { heard } else { -1 });
-    page.line("master_sync_in_progress", u8::from(is_syncing));
+    page.line("master_link_status", if link.is_up { "up" } else { "down" });
+    let heard = or_minus_one(link.heard_s);
+    page.line("master_last_io_seconds_ago", if link.is_up { heard } else { -1 });
+    page.line("master_sync_in_progress", u8::from(link.is_syncing));
     // Without a history it has nothing that Sentinel could want to keep.
-    let has_history = replication.stream().is_on();
-    let read_to = facts.read_to.load(Relaxed).max(end);
-    page.line("slave_read_repl_offset", if has_history { read_to } else { 1 });
-    page.line("slave_repl_offset", if has_history { end } else { 1 });
-    if is_syncing {
-        let (loaded, total) = (facts.dump_loaded.load(Relaxed), facts.dump_total.load(Relaxed));
+    page.line("slave_read_repl_offset", link.executed.map_or(1, |_| link.arrived));
+    page.line("slave_repl_offset", link.executed.unwrap_or(1));
+    if link.is_syncing {
+        let (loaded, total) = (link.dump_loaded, link.dump_total);
         page.line("master_sync_total_bytes", total);
         page.line("master_sync_read_bytes", loaded);
         page.line("master_sync_left_bytes", total.saturating_sub(loaded));
@@ -80,13 +71,10 @@ fn of_replica(page: &mut Page<'_, '_>, primary: &Primary) {
         page.line("master_sync_perc", format!("{percent:.2}"));
         page.line("master_sync_last_io_seconds_ago", heard);
     }
-    if !is_up {
-        page.line("master_link_down_since_seconds", seconds_since(facts.lost_ms.load(Relaxed)));
+    if !link.is_up {
+        page.line("master_link_down_since_seconds", or_minus_one(link.lost_s));
     }
-    let value = |name: &str| -> Vec<u8> {
-        let found = engine.host().map(|host| host.config_matching(&[name.as_bytes()]));
-        found.and_then(|mut found| found.pop()).map(|(_, value)| value).unwrap_or_default()
-    };
+    let value = |name: &str| directive(engine, name);
     let is_yes = |name: &str| u8::from(value(name) == b"yes");
     page.line("slave_priority", String::from_utf8_lossy(&value("replica-priority")));
     page.line("slave_read_only", is_yes("replica-read-only"));

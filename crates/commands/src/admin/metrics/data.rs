@@ -6,6 +6,7 @@ use engine::Engine;
 use engine::host::{AofFacts, DiskFacts, Facts, JournalFacts, Persistence, RdbFacts, SyncTimes};
 use keyspace::Db;
 
+use super::super::replication_facts::why_no_writes;
 use super::page::{Kind, Page, seconds};
 
 pub(super) fn keyspace(page: &mut Page, engine: &Engine) {
@@ -98,7 +99,7 @@ pub(super) fn persistence(page: &mut Page, engine: &Engine, facts: &Persistence)
     page.sample(name, &labels, 1);
     let stopped = engine.keyspace().heap().is_poisoned() || !engine.durability().takes_writes();
     page.flag("perdura_writes_stopped", "1 after a failed durable step: no more writes.", stopped);
-    let refused = engine.full_store().why_no_writes().is_some();
+    let refused = why_no_writes(engine).is_some();
     page.flag("perdura_writes_refused", "1 while writes are refused for another reason.", refused);
     let help = "Commands refused since the store was full.";
     page.counter("perdura_full_refused_commands_total", help, engine.full().refused());

@@ -10,6 +10,7 @@
 mod data;
 mod page;
 mod process;
+mod replication;
 
 use engine::Engine;
 use page::Page;
@@ -23,6 +24,7 @@ pub fn metrics(engine: &Engine) -> String {
     process::commands(&mut page, engine);
     process::latencies(&mut page, engine);
     process::errors(&mut page, engine);
+    replication::replication(&mut page, engine);
     data::keyspace(&mut page, engine);
     data::memory(&mut page, engine, &facts);
     data::heap(&mut page, engine, &facts);
