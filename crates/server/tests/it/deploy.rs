@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use server::cli::{self, Request};
 use server::config::Values;
@@ -61,6 +62,16 @@ fn everything() -> Samples {
         assert!(client.run("LPOP k").is_error());
         all.extend(scrape(port));
     }
+    let (primary, of_primary) =
+        start(Launch::perdura_volatile().args(["--min-replicas-to-write", "1"]));
+    let (replica, of_replica) = start(Launch::perdura_volatile());
+    replica.client().check(&format!("REPLICAOF 127.0.0.1 {}", primary.port()), "OK");
+    let has_acknowledged = |all: &Samples| has(all, "perdura_connected_slave_lag_bytes", None);
+    while !has_acknowledged(&all) {
+        std::thread::sleep(Duration::from_millis(10));
+        all.extend(scrape(of_primary));
+    }
+    all.extend(scrape(of_replica));
     all
 }
 
