@@ -242,7 +242,7 @@ fn what_a_pool_may_become_fits_into_its_volume() {
 
 #[test]
 fn every_resource_that_kustomize_reads_is_there() {
-    for folder in ["kubernetes/base", "kubernetes/fsdax"] {
+    for folder in ["kubernetes/base", "kubernetes/fsdax", "kubernetes/sentinel"] {
         let file = &yaml(&format!("{folder}/kustomization.yaml"))[0];
         for name in words(&file["resources"]) {
             assert!(path(folder).join(name).exists(), "{folder}: {name}");
@@ -315,6 +315,54 @@ fn compose_publishes_what_the_server_listens_on() {
             Some(1)
         );
     }
+}
+
+#[test]
+fn three_servers_with_sentinels_have_state_and_names_of_their_own() {
+    for conf in ["sentinel/perdura.conf", "kubernetes/sentinel/perdura.conf"] {
+        let values = configured(Some(conf), &[]);
+        // One of three may be away.
+        assert_eq!(
+            (values.min_replicas_to_write, values.port, values.metrics_port),
+            (1, 6379, 9121)
+        );
+        assert_eq!([values.bind, values.metrics_bind].map(|bind| bind.to_text()), ["*"; 2]);
+    }
+    let file = &yaml("compose-sentinel.yaml")[0];
+    let server = &file["x-server"];
+    let program = ["/usr/bin/perdura-server", "/data/perdura.conf", "--dir", "/data"];
+    assert_eq!(words(&server["entrypoint"]), program);
+    let peers = file["x-environment"]["SENTINELS"].as_str().expect("names").split(' ');
+    let scraped = &yaml("sentinel/prometheus.yml")[0]["scrape_configs"][0]["static_configs"][0];
+    let (peers, scraped) = (peers.collect::<Vec<_>>(), words(&scraped["targets"]));
+    for number in 1..=3 {
+        let of = |kind: &str| &file["services"][&*format!("{kind}-{number}")];
+        let volumes = |kind: &str| words(&of(kind)["volumes"]);
+        let name = |kind: &str| of(kind)["environment"]["NAME"].as_str().expect("a name");
+        let data = &*format!("data-{number}:/data");
+        assert!(volumes("prepare").contains(&data) && volumes("perdura").contains(&data));
+        assert!(volumes("sentinel").contains(&&*format!("sentinel-{number}:/data")));
+        assert_eq!(name("prepare"), format!("perdura-{number}"));
+        assert_eq!(peers[number - 1], name("sentinel"));
+        assert_eq!(scraped[number - 1], format!("perdura-{number}:9121"));
+        for volume in [volumes("prepare"), volumes("perdura"), volumes("sentinel")].concat() {
+            let from = volume.split(':').next().expect("a name");
+            assert!(!from.starts_with("./") || path(from).exists(), "{volume}");
+        }
+    }
+    let set = &yaml("kubernetes/sentinel/statefulset.yaml")[0]["spec"];
+    assert_eq!(set["replicas"].as_i64(), Some(peers.len() as i64));
+    let containers = &set["template"]["spec"]["containers"];
+    assert_eq!(words(&containers[0]["command"]), program);
+    // The same script, program and port in both.
+    let start = |command: &Yaml| words(command)[2].replace("/etc/perdura/prepare", "/etc/prepare");
+    assert_eq!(start(&containers[1]["command"]), start(&file["x-sentinel"]["entrypoint"]));
+    let port = containers[1]["ports"][0]["containerPort"].as_i64().expect("a port");
+    assert!(text("kubernetes/sentinel/prepare").contains(&format!("\"port {port}\"")));
+    let images = [&file["x-prepare"]["image"], &file["x-sentinel"]["image"]];
+    let pinned = &yaml("kubernetes/sentinel/kustomization.yaml")[0]["images"][0];
+    let image = format!("redis:{}", pinned["newTag"].as_str().expect("a version"));
+    assert_eq!(images.map(|image| image.as_str()), [Some(&*image); 2]);
 }
 
 #[test]
