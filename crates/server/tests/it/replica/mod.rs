@@ -7,6 +7,7 @@
 //! Nothing waits for a time: a test waits until a reply, INFO or the log shows what it expects.
 
 mod chain;
+mod change_over;
 mod clients;
 mod configured;
 mod expiry;
