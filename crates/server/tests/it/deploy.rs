@@ -69,6 +69,8 @@ fn everything() -> Samples {
     let has_acknowledged = |all: &Samples| has(all, "perdura_connected_slave_lag_bytes", None);
     while !has_acknowledged(&all) {
         std::thread::sleep(Duration::from_millis(10));
+        // Refused until the replica counts.
+        primary.client().run("SET k v");
         all.extend(scrape(of_primary));
     }
     all.extend(scrape(of_replica));

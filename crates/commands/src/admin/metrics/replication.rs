@@ -50,7 +50,8 @@ fn replicas(page: &mut Page, engine: &Engine) {
         .map(|replica| ((replica.host.clone(), replica.port.to_string()), replica))
         .collect();
     let (now, end) = (engine.clock().unix_ms(), engine.replication().stream().end());
-    let known = |replica: &Replica| replica.has_acknowledged().then(|| replica.acknowledged());
+    // redis-cli --replica acknowledges nothing but 0.
+    let known = |replica: &Replica| Some(replica.acknowledged()).filter(|offset| *offset > 0);
     let columns: [Column<'_>; 3] = [
         (
             "perdura_connected_slave_lag_seconds",
