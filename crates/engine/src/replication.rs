@@ -201,6 +201,7 @@ impl Replication {
     fn set_primary(&self, primary: Option<Primary>) {
         let mut present = self.primary.write().unwrap_or_else(PoisonError::into_inner);
         if self.is_replica.load(Relaxed) != primary.is_some() {
+            self.stream.set_received(primary.is_some());
             self.roles.fetch_add(1, SeqCst);
             self.is_replica.store(primary.is_some(), SeqCst);
         }

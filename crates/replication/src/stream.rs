@@ -53,6 +53,8 @@ struct State {
     backlog: u64,
     /// Maximum of bytes that are kept for a connected replica; 0 for no limit.
     limit: u64,
+    /// Whether the history is that of a primary, in which this server's own commands have no place.
+    is_received: bool,
     places: Vec<Place>,
     sleepers: Vec<Waker>,
 }
@@ -96,6 +98,7 @@ impl Stream {
             db: None,
             backlog,
             limit: 0,
+            is_received: false,
             places: Vec::new(),
             sleepers: Vec::new(),
         };
@@ -148,6 +151,12 @@ impl Stream {
         }
     }
 
+    /// Says whether the history is that of a primary from now on. Then commands that are appended
+    /// nevertheless, by threads that do not know it yet, are skipped.
+    pub fn set_received(&self, is_received: bool) {
+        self.state().is_received = is_received;
+    }
+
     /// Stops taking commands and frees what is kept. The history ends: the next one has this ID.
     pub fn switch_off(&self, next: Id) {
         let mut state = self.state();
@@ -174,8 +183,12 @@ impl Stream {
 
     /// Appends commands, of which the first needs database `first` selected and the last leaves
     /// `last` selected. Returns the offset after them. The shards of what they changed are locked.
+    /// In a primary's history they are [skipped](Stream::note_skipped).
     pub fn append(&self, first: u32, last: u32, commands: &[u8]) -> u64 {
         let mut state = self.state();
+        if state.is_received {
+            return self.skip(state);
+        }
         if state.db != Some(first) {
             let number = first.to_string();
             let select = format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{number}\r\n", number.len());
@@ -186,9 +199,14 @@ impl Stream {
         self.append_and_wake(state, commands)
     }
 
-    /// Appends commands that need no database, such as PING and PUBLISH.
+    /// Appends commands that need no database, such as PING and PUBLISH; nothing to a primary's
+    /// history. Returns the offset of the end.
     pub fn append_free(&self, commands: &[u8]) -> u64 {
-        self.append_and_wake(self.state(), commands)
+        let state = self.state();
+        if state.is_received {
+            return state.end;
+        }
+        self.append_and_wake(state, commands)
     }
 
     /// Returns how often the history was replaced or renamed, or a change was skipped.
@@ -227,7 +245,10 @@ impl Stream {
     /// Notes that a change was not appended: no replica may continue from before it. It counts as
     /// one byte that nobody has. Returns the offset after it.
     pub fn note_skipped(&self) -> u64 {
-        let mut state = self.state();
+        self.skip(self.state())
+    }
+
+    fn skip(&self, mut state: MutexGuard<'_, State>) -> u64 {
         state.end += 1;
         self.next_epoch(&mut state);
         state.forget();
@@ -275,8 +296,8 @@ impl Stream {
     }
 
     /// Replaces the history by that of a primary, whose dump was loaded at `offset`. The stream is
-    /// on: replicas of this replica can continue from here on. Returns its epoch.
-    pub fn adopt(&self, id: Id, offset: u64, db: Option<u32>) -> u64 {
+    /// on: replicas of this replica can continue from here on. Returns where it is.
+    pub fn adopt(&self, id: Id, offset: u64, db: Option<u32>) -> Position {
         let mut state = self.state();
         (state.id, state.second, state.end, state.db) = (id, None, offset, db);
         let epoch = self.next_epoch(&mut state);
@@ -285,7 +306,7 @@ impl Stream {
         self.end.store(offset, Release);
         self.is_on.store(true, Relaxed);
         state.wake();
-        epoch
+        state.position(epoch)
     }
 
     /// Continues the history under another ID: the primary has got it, or this server is the
@@ -484,7 +505,7 @@ mod tests {
     #[test]
     fn what_was_received_is_passed_on_as_it_came() {
         let stream = stream(1000);
-        let epoch = stream.adopt(b(), 70, None);
+        let epoch = stream.adopt(b(), 70, None).epoch;
         let (position, mut cursor) = stream.cut_received();
         assert_eq!((position.id, position.end, position.db), (b(), 70, None));
         assert!(stream.append_received(epoch, 9, b"SELECT 9, SET"));
@@ -559,6 +580,24 @@ mod tests {
         assert_eq!(cursor.offset(), Err(Lost));
         assert!(stream.resume(A, 3).is_none());
         assert!(stream.resume(A, 4).is_some(), "only a dump made later ends there");
+    }
+
+    #[test]
+    fn a_server_appends_nothing_of_its_own_to_a_primarys_history() {
+        let stream = stream(1000);
+        stream.append_free(b"abc");
+        stream.set_received(true);
+        let epoch = stream.epoch();
+        assert_eq!(stream.append_free(b"ping"), 3);
+        assert_eq!((stream.position().end, stream.epoch()), (3, epoch));
+        assert!(stream.append_received(epoch, 0, b"de"));
+        assert_eq!(stream.append(0, 0, b"late"), 6, "it is in the data and in no stream");
+        assert!(!stream.append_received(epoch, 0, b"f"), "the data is not the primary's");
+        assert!(stream.resume(A, 5).is_none());
+        stream.set_received(false);
+        let (_, mut cursor) = stream.cut();
+        stream.append_free(b"own");
+        assert_eq!(rest(&mut cursor), Ok(b"own".to_vec()));
     }
 
     #[test]

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use commands::{
     Applier, ApplyError, LinkState, LoadDumpError, LoadOptions, Primary, ReceivedCommand,
 };
-use replication::Id;
 use replication::commands::{StreamError, StreamReader};
 use replication::dump::DumpReader;
 use replication::handshake::{Answer, Handshake, HandshakeError, handshake};
+use replication::{Id, Position};
 use resp::{Protocol, Writer};
 
 use super::wire::{PrimaryWire, Stopped};
@@ -163,7 +163,7 @@ impl<'s> Receiver<'s> {
             (resumes && replication.stream().is_on()).then_some((position.id, position.end));
         let asks = self.handshake(resume);
         let answer = handshake(&mut input, &mut wire.clone(), &asks)?;
-        let (epoch, db) = match answer {
+        let start = match answer {
             Answer::Full { id, offset } => {
                 tracing::info!("Full resync from master: {id}:{offset}");
                 self.load(&wire, &mut input, id, offset)?
@@ -173,19 +173,20 @@ impl<'s> Receiver<'s> {
                 let stream = replication.stream();
                 let continues = || {
                     // A change of this server's own came between.
-                    if stream.epoch() != position.epoch {
+                    let here = stream.position();
+                    if (here.epoch, here.end) != (position.epoch, position.end) {
                         return Err(LinkError::Apply(ApplyError::Unfollowed));
                     }
                     let renamed = id.filter(|id| *id != position.id).map(|id| stream.rename(id));
                     replication.set_link_state(LinkState::Connected);
-                    Ok(renamed.unwrap_or(position.epoch))
+                    Ok(Position { epoch: renamed.unwrap_or(position.epoch), ..position })
                 };
-                (self.if_followed(continues)??, position.db)
+                self.if_followed(continues)??
             }
         };
         self.followed_since = Some(Instant::now());
         tracing::info!("MASTER <-> REPLICA sync: Finished with success");
-        self.execute(wire, input, epoch, db)
+        self.execute(wire, input, start)
     }
 
     /// Returns true if it has followed the primary.
@@ -229,15 +230,14 @@ impl<'s> Receiver<'s> {
         }
     }
 
-    /// Replaces all data by the dump that comes. Returns the epoch of the history, and the database
-    /// that the stream has selected.
+    /// Replaces all data by the dump that comes. Returns where the stream continues.
     fn load(
         &mut self,
         wire: &PrimaryWire,
         input: &mut BufReader<PrimaryWire>,
         id: Id,
         offset: u64,
-    ) -> Result<(u64, Option<u32>), LinkError> {
+    ) -> Result<Position, LinkError> {
         let shared = &self.server.shared;
         let engine = &shared.engine;
         let replication = engine.replication();
@@ -269,7 +269,7 @@ impl<'s> Receiver<'s> {
             self.if_followed(|| {
                 replication.set_link_state(LinkState::Connected);
                 replication.replicas().forget();
-                (replication.stream().adopt(id, offset, db), db)
+                replication.stream().adopt(id, offset, db)
             })
         });
         drop((loading, log_off));
@@ -340,18 +340,17 @@ impl<'s> Receiver<'s> {
         Ok(())
     }
 
-    /// Executes the stream until the link ends.
+    /// Executes the stream from `start` until the link ends.
     fn execute(
         &mut self,
         mut wire: PrimaryWire,
         mut input: BufReader<PrimaryWire>,
-        epoch: u64,
-        db: Option<u32>,
+        start: Position,
     ) -> Result<(), LinkError> {
         let engine = Arc::clone(&self.server.shared.engine);
         let replication = engine.replication();
-        let mut applier = Applier::new(&engine, epoch, db);
-        let start = replication.stream().end();
+        let mut applier = Applier::new(&engine, start.epoch, start.db);
+        let start = start.end;
         replication.facts().linked(start);
         let mut reader = StreamReader::new(start, MAX_COMMAND);
         reader.push(input.buffer());
