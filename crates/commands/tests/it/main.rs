@@ -38,6 +38,7 @@ mod random_effects;
 mod read_cache;
 mod redis_7_2;
 mod redis_8;
+mod replica;
 mod rewrites;
 mod rights;
 mod saves;

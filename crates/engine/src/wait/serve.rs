@@ -14,9 +14,10 @@ use smallvec::SmallVec;
 
 use crate::engine::Engine;
 use crate::execute::commit::{Role, Shown, Unit};
-use crate::failure::Failure;
+use crate::failure::{Done, Failure, READ_ONLY};
 use crate::log::Effects;
 use crate::session::client::{Served, Serving, Waiter};
+use crate::table::spec::WRITE;
 use crate::wait::waiting::BlockedKey;
 
 /// The number of further rounds in which a thread serves after its own command.
@@ -223,7 +224,7 @@ impl<'e> Round<'e> {
         db: Db,
         key: &Key<'_>,
     ) -> Attempt {
-        if let Err(failure) = self.engine.permissions().check_blocked(waiter) {
+        if let Err(failure) = self.may_still_execute(waiter) {
             self.refuse(waiter, db, key, &failure);
             return Attempt::Served;
         }
@@ -269,6 +270,15 @@ impl<'e> Round<'e> {
                 Attempt::Served
             }
         }
+    }
+
+    /// Refuses the operation of a client that may not execute it any more.
+    fn may_still_execute(&self, waiter: &Waiter) -> Done {
+        let writes = self.engine.table().all()[waiter.command.id].spec.has(WRITE);
+        if writes && self.engine.config().is_read_only_replica() {
+            return Err(READ_ONLY.into());
+        }
+        self.engine.permissions().check_blocked(waiter)
     }
 
     /// Records a client whose reply is an error that tells of the key.

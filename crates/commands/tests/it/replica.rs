@@ -1,0 +1,51 @@
+//! A server that follows a primary, without the sockets: what it executes, and what its clients
+//! are told.
+
+use std::sync::Arc;
+
+use commands::{Applier, Engine, Primary, ReceivedCommand};
+use replication::Id;
+
+use crate::support::{Client, engine};
+
+/// Makes the server follow a primary, or nobody.
+fn follow(engine: &Engine, follows: bool) {
+    let primary = Primary { host: "127.0.0.1".to_owned(), port: 1 };
+    engine.follow(follows.then_some(primary));
+}
+
+/// Returns a server that receives the stream of a primary.
+fn replica() -> Arc<Engine> {
+    let engine = engine();
+    engine.config().set_replicas_are_read_only(true);
+    follow(&engine, true);
+    engine.replication().stream().adopt(Id::NONE, 0, None);
+    engine
+}
+
+/// Executes commands of the primary.
+#[track_caller]
+fn receive(engine: &Engine, lines: &[&str]) {
+    let mut applier = Applier::new(engine, engine.replication().stream().epoch(), None);
+    for line in lines {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let bytes = line.as_bytes();
+        applier.apply(&[ReceivedCommand { words: &words, bytes }]).expect("it is executed");
+    }
+}
+
+#[test]
+fn a_read_only_replica_gives_a_client_that_waits_nothing_of_its_primarys() {
+    let engine = replica();
+    engine.config().set_replicas_are_read_only(false);
+    let (mut reader, mut writer) = (Client::patient(&engine), Client::patient(&engine));
+    writer.check("BLPOP l 0", "(blocked)");
+    reader.check("XREAD BLOCK 0 STREAMS x $", "(blocked)");
+    engine.config().set_replicas_are_read_only(true);
+    receive(&engine, &["XADD x 1-1 a b", "RPUSH l 1"]);
+    let refused = "(error) READONLY You can\\'t write against a read only replica.";
+    assert_eq!(writer.unblocked().as_deref(), Some(refused));
+    let served = "[[\"x\", [[\"1-1\", [\"a\", \"b\"]]]]]";
+    assert_eq!(reader.unblocked().as_deref(), Some(served));
+    reader.check("LLEN l", "(integer) 1");
+}
