@@ -85,8 +85,8 @@ fn waitaof(call: &mut Call<'_>) -> Done {
         return Ok(());
     }
     call.block(Type::String, &[], Box::new(operation), until);
-    if is_here {
-        call.engine.wait_for_replicas(call.session, of_replicas);
-    }
+    // Without the log only its time ends it, however many replicas there are.
+    let replicas = if is_here { count } else { usize::MAX };
+    call.engine.wait_for_replicas(call.session, Wanted { replicas, ..of_replicas });
     Ok(())
 }

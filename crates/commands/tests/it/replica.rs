@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use commands::{Applier, Engine, Primary, ReceivedCommand};
+use engine::replication::Wanted;
 use replication::Id;
 
 use crate::support::{Client, engine};
@@ -48,4 +49,17 @@ fn a_read_only_replica_gives_a_client_that_waits_nothing_of_its_primarys() {
     let served = "[[\"x\", [[\"1-1\", [\"a\", \"b\"]]]]]";
     assert_eq!(reader.unblocked().as_deref(), Some(served));
     reader.check("LLEN l", "(integer) 1");
+}
+
+#[test]
+fn a_wait_for_replicas_that_begins_with_the_end_of_a_primary_ends_at_once() {
+    let engine = replica();
+    let mut client = Client::patient(&engine);
+    // What waits here is like a WAIT that found a primary.
+    client.check("XREAD BLOCK 0 STREAMS x $", "(blocked)");
+    let wanted = Wanted { replicas: 1, offset: 1, durable: false };
+    engine.wait_for_replicas(&client.session, wanted);
+    let told = "(error) UNBLOCKED force unblock from blocking operation, instance state changed \
+                (master -> replica?)";
+    assert_eq!(client.unblocked().as_deref(), Some(told));
 }

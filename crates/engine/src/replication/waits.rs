@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Wait, Wanted};
+use super::{ROLE_CHANGED, Wait, Wanted};
 use crate::engine::Engine;
 use crate::session::Session;
 use crate::session::client::Ending;
@@ -16,6 +16,11 @@ impl Engine {
         waits.retain(|wait| !wait.waiter.is_over());
         waits.push(Wait { waiter: Arc::clone(waiter), wanted });
         drop(waits);
+        // The role may have changed before there was a wait to end.
+        if self.replication().is_replica() {
+            self.unblock_by(session.client.id, Some(ROLE_CHANGED));
+            return;
+        }
         self.replication().ask(wanted.offset);
         self.end_waits_for_replicas();
     }
