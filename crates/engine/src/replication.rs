@@ -202,6 +202,8 @@ impl Replication {
         let mut present = self.primary.write().unwrap_or_else(PoisonError::into_inner);
         if self.is_replica.load(Relaxed) != primary.is_some() {
             self.stream.set_received(primary.is_some());
+            // Another history may end before that offset.
+            self.asked_at.store(0, Relaxed);
             self.roles.fetch_add(1, SeqCst);
             self.is_replica.store(primary.is_some(), SeqCst);
         }

@@ -24,6 +24,13 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &wait_aof::WAITAOF,
 ];
 
+/// Returns the offset up to which replicas must have the stream so that they have what the client
+/// wrote. Its writes may belong to a longer history, which this server had before it followed a
+/// primary for a while: then all of the present one counts.
+fn written_to(call: &Call<'_>) -> u64 {
+    call.session.replicated_to.min(call.engine.replication().stream().end())
+}
+
 /// Refuses a wait for replicas on a server that has a primary.
 fn check_is_primary(call: &Call<'_>, command: &str) -> Done {
     if !call.engine.replication().is_replica() {

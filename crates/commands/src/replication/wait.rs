@@ -10,7 +10,7 @@ use engine::spec::*;
 use keyspace::{Key, Txn, Type};
 use resp::Writer;
 
-use super::check_is_primary;
+use super::{check_is_primary, written_to};
 use crate::blocking::{BlockedOperation, Serving, milliseconds};
 
 pub(crate) const WAIT: CommandSpec = CommandSpec {
@@ -49,7 +49,7 @@ fn wait(call: &mut Call<'_>) -> Done {
     let replicas = call.int(1)?;
     let until = milliseconds(call, 2)?;
     let count = usize::try_from(replicas).unwrap_or(0);
-    let offset = call.session.replicated_to;
+    let offset = written_to(call);
     let wanted = Wanted { replicas: count, offset, durable: false };
     let replicas = Arc::clone(call.engine.replication().replicas());
     let operation = Acknowledged { replicas, wanted };

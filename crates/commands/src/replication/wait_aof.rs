@@ -15,7 +15,7 @@ use engine::spec::*;
 use keyspace::{Key, Txn, Type};
 use resp::Writer;
 
-use super::check_is_primary;
+use super::{check_is_primary, written_to};
 use crate::blocking::{BlockedOperation, Serving, milliseconds};
 
 pub(crate) const WAITAOF: CommandSpec = CommandSpec {
@@ -75,7 +75,7 @@ fn waitaof(call: &mut Call<'_>) -> Done {
         None => keeps,
     };
     let count = usize::try_from(replicas).unwrap_or(usize::MAX);
-    let offset = call.session.replicated_to;
+    let offset = written_to(call);
     let of_replicas = Wanted { replicas: count, offset, durable: true };
     let replicas = Arc::clone(call.engine.replication().replicas());
     let operation = Acknowledged { here, replicas, wanted: of_replicas };

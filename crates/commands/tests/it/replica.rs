@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use commands::{Applier, Engine, Primary, ReceivedCommand};
 use engine::replication::Wanted;
-use replication::Id;
+use replication::{Id, Replica, Stage};
 
 use crate::support::{Client, engine};
 
@@ -62,4 +62,34 @@ fn a_wait_for_replicas_that_begins_with_the_end_of_a_primary_ends_at_once() {
     let told = "(error) UNBLOCKED force unblock from blocking operation, instance state changed \
                 (master -> replica?)";
     assert_eq!(client.unblocked().as_deref(), Some(told));
+}
+
+#[test]
+fn a_wait_after_a_promotion_is_for_the_present_history() {
+    let engine = engine();
+    let mut client = Client::patient(&engine);
+    let stream = engine.replication().stream();
+    engine.replication().switch_on();
+    let wait = |client: &mut Client| {
+        let before = stream.end();
+        client.check("WAIT 1 0", "(blocked)");
+        let asked = stream.end() > before;
+        assert!(engine.unblock(client.session.id(), false));
+        assert_eq!(client.unblocked().as_deref(), Some("(integer) 0"));
+        asked
+    };
+    client.check(&format!("SET a {}", "x".repeat(1000)), "OK");
+    assert!(wait(&mut client), "the replicas are asked");
+    assert!(!wait(&mut client), "they were asked");
+    follow(&engine, true);
+    stream.adopt(Id::NONE, 10, None);
+    follow(&engine, false);
+    // What the client wrote before is where no replica will ever be.
+    let replica = Replica::new(77, "host".to_owned(), 1, 0);
+    replica.set_stage(Stage::Online, 0);
+    let replica = engine.replication().replicas().enter(replica);
+    replica.acknowledge(10, None, 0);
+    client.check("WAIT 1 0", "(integer) 1");
+    client.check("SET a 1", "OK");
+    assert!(wait(&mut client), "the replicas of this history were not asked");
 }
