@@ -80,6 +80,7 @@ const KEYSPACE: &[&str] = &[
     "geo",
     "databases",
     "functions",
+    "position",
     "keyspace",
     "syncing",
     "losses",

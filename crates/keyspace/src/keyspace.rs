@@ -3,8 +3,8 @@
 //! Each transaction locks its shards once, in ascending order, which prevents deadlocks between
 //! transactions. Background work, checks, repairs and snapshots are in modules of their own.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use heap::{ANY_TURN, Heap, Ptr, Shard, ShardWait, View};
 use smallvec::SmallVec;
@@ -17,6 +17,7 @@ use crate::key::MAX_KEY;
 use crate::layout::{
     Counts, FieldCounts, LIBRARIES, counts_root, fields_root, keys_root, physical,
 };
+use crate::position::{self, StreamPosition};
 use crate::prepared::LARGE;
 use crate::shared::{Shared, cursor_shard};
 use crate::value::MAX_STRING;
@@ -26,6 +27,8 @@ use crate::{CommitError, Db, Error, Eviction, Key, KeyDamage, Prepared, Stats, T
 pub struct Keyspace {
     pub(crate) shared: Shared,
     pub(crate) longest_lock_hold: AtomicU64,
+    /// What the last use of the pool left.
+    position: Mutex<Option<StreamPosition>>,
 }
 
 impl Keyspace {
@@ -39,8 +42,9 @@ impl Keyspace {
     /// Attaches to a heap. Reads only a few words, unless the heap has recorded that entries lost
     /// their names. `now` is in unix milliseconds.
     pub fn new(heap: Heap, now: u64) -> Keyspace {
-        let keyspace =
-            Keyspace { shared: Shared::new(heap, now), longest_lock_hold: AtomicU64::new(0) };
+        let shared = Shared::new(heap, now);
+        let position = Mutex::new(position::adopt(&shared, now));
+        let keyspace = Keyspace { shared, longest_lock_hold: AtomicU64::new(0), position };
         keyspace.resolver().take_over();
         keyspace
     }
@@ -53,6 +57,18 @@ impl Keyspace {
     /// Returns the heap, so that it can be closed.
     pub fn into_heap(self) -> Arc<Heap> {
         self.shared.heap
+    }
+
+    /// Returns the place of the data in a stream for replicas that the last use of the pool left,
+    /// once.
+    pub fn take_position(&self) -> Option<StreamPosition> {
+        self.position.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Leaves, at `now` (unix ms), the place of the data in a stream for the next opening, if that
+    /// is a pool's. Nothing may be changed after that.
+    pub fn leave_position(&self, position: &StreamPosition, now: u64) -> Result<(), CommitError> {
+        position::leave(&self.shared, position, now)
     }
 
     /// Returns the number of shards.

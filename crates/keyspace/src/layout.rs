@@ -15,7 +15,8 @@
 //! 67..98   zero
 //! 98       function libraries u32
 //! 99       in shard 0: 1 while the data of a primary is being received, else 0
-//! 100..127 zero
+//! 100..110 in shard 0: see [`crate::position`]
+//! 110..127 zero
 //! 127      an index that is being rebuilt by a repair; else 0
 //! ```
 //!
@@ -54,6 +55,9 @@ const _: () = assert!(keys_root(LIBRARIES) >= FIELDS_ROOT + DATABASES);
 const _: () = assert!(fields_root(LIBRARIES) < SCRATCH_ROOT);
 /// The root word that says that the data is incomplete, since a primary's is being received.
 pub(crate) const SYNCING_ROOT: usize = 99;
+/// The first of the root words with the place of the data in a stream for replicas.
+pub(crate) const POSITION_ROOT: usize = 100;
+const _: () = assert!(POSITION_ROOT + crate::position::WORDS < fields_root(LIBRARIES));
 /// The root word of an index that is being rebuilt.
 pub(crate) const SCRATCH_ROOT: usize = heap::ROOTS - 1;
 

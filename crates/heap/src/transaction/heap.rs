@@ -123,6 +123,12 @@ impl Heap {
         self.header().uuid
     }
 
+    /// Returns the number of this incarnation of the pool: every opening of its file has the next
+    /// one.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     /// Returns true if the content of the heap outlives the process.
     pub fn is_durable(&self) -> bool {
         !self.volatile

@@ -22,6 +22,7 @@ mod lost_names;
 mod media;
 mod memory;
 mod model;
+mod position;
 mod read_cache;
 mod reopen;
 mod salvage;
