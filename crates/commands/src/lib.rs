@@ -59,8 +59,11 @@ pub use engine::fault_points::FaultPoint;
 pub use engine::line_text::{in_field, in_line};
 pub use engine::log::{CommandLog, Effects};
 pub use engine::notify::events::EventClasses;
+pub use engine::observe::state::Hold;
 pub use engine::observe::stats::{CommandStats, Stats};
-pub use engine::replication::{Confirmation, LinkState, Primary, Quorum};
+pub use engine::replication::{
+    Confirmation, FailoverStage, FailoverStep, LinkState, Primary, Quorum,
+};
 pub use engine::save_options::{SaveError, SaveOptions, Spool};
 pub use engine::session::client::{Client, Clients, Peer, Waker};
 pub use engine::session::kept_words::LARGE;

@@ -6,6 +6,7 @@
 //! only as far as a restart after the failures that the store survives would have it too: its
 //! sender notes the end of the stream, then the end of the log, and waits for that as a reply does.
 
+mod failover;
 mod follow;
 mod quorum;
 mod waits;
@@ -18,6 +19,8 @@ use ::replication::{Id, Replicas, Stream};
 use self::quorum::Quorums;
 pub use self::quorum::{Confirmation, Quorum};
 use crate::session::client::Waiter;
+
+pub use failover::{Failover, FailoverPlan, FailoverStage, FailoverStep};
 
 /// Bytes of the stream that are kept before `repl-backlog-size` is known.
 const BACKLOG: u64 = 1 << 20;
@@ -39,6 +42,9 @@ pub struct Replication {
     serves_stale_data: AtomicBool,
     hides_stale_data: AtomicBool,
     facts: LinkFacts,
+    failover: Failover,
+    /// Whether this replica's data is not what its primary has at the stream's end.
+    is_diverged: AtomicBool,
     /// The stream's end after the last REPLCONF GETACK.
     asked_at: AtomicU64,
     waits: Mutex<Vec<Wait>>,
@@ -169,6 +175,8 @@ impl Replication {
             serves_stale_data: AtomicBool::new(true),
             hides_stale_data: AtomicBool::new(false),
             facts: LinkFacts::default(),
+            failover: Failover::default(),
+            is_diverged: AtomicBool::new(false),
             asked_at: AtomicU64::new(0),
             waits: Mutex::default(),
             quorums: Quorums::default(),
@@ -184,6 +192,22 @@ impl Replication {
     /// Returns the replicas that are connected.
     pub fn replicas(&self) -> &Arc<Replicas> {
         &self.replicas
+    }
+
+    /// Returns the failover from this server to a replica.
+    pub fn failover(&self) -> &Failover {
+        &self.failover
+    }
+
+    /// Notes whether this replica's data is not what its primary has at the stream's end: it needs
+    /// all data.
+    pub fn set_diverged(&self, yes: bool) {
+        self.is_diverged.store(yes, Relaxed);
+    }
+
+    /// Returns true if this replica's data is not what its primary has at the stream's end.
+    pub fn is_diverged(&self) -> bool {
+        self.is_diverged.load(Relaxed)
     }
 
     /// Returns true if this server follows a primary.

@@ -410,13 +410,16 @@ impl Connection {
     /// Waits until clients are no longer paused, or this one is killed.
     async fn paused(&mut self) {
         let until = self.worker.shared.engine.admin().paused_until_ms();
+        let ended = self.worker.shared.engine.admin().ended_pauses();
         let wait = Duration::from_millis(until.saturating_sub(self.now_ms()) + 1);
         let client = Arc::clone(&self.client);
         let mut first = true;
         let woken = poll_fn(|cx| {
             self.store_waker(cx);
             let admin = self.worker.shared.engine.admin();
-            let over = admin.paused_until_ms() == 0 || self.client.killed.load(Relaxed);
+            let over = admin.ended_pauses() != ended
+                || admin.paused_until_ms() == 0
+                || self.client.killed.load(Relaxed);
             if over && !first {
                 return Poll::Ready(());
             }

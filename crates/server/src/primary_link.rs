@@ -7,6 +7,7 @@
 //! any more: it belongs to an earlier epoch of the stream
 //! ([`replication::Stream::append_received`]).
 
+mod failover;
 mod receive;
 mod wire;
 
@@ -28,6 +29,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const FAILED: Duration = Duration::from_secs(5);
 /// How often a pause looks whether the server ends.
 const LOOK: Duration = Duration::from_millis(100);
+/// The same while a replica is to catch up and then be the primary: no client can write meanwhile.
+const FAILOVER: Duration = Duration::from_millis(5);
 
 /// Runs the thread of the link, until the server ends.
 pub(crate) fn run(server: &Arc<Server>) {
@@ -41,8 +44,11 @@ pub(crate) fn run(server: &Arc<Server>) {
     while !shared.shutdown.is_asked() {
         let Target { primary, number } = server.target.get();
         let Some(primary) = primary else {
-            server.target.wait(number, LOOK);
+            let is_on = shared.engine.replication().failover().is_on();
+            server.target.wait(number, if is_on { FAILOVER } else { LOOK });
+            contained("a failover", || failover::advance(server));
             starts_over = false;
+            shared.engine.replication().set_diverged(false);
             pause = FIRST_RETRY / 2;
             continue;
         };
@@ -53,6 +59,7 @@ pub(crate) fn run(server: &Arc<Server>) {
         // A primary that has just restarted is there again soon.
         pause = if receiver.has_lasted() { FIRST_RETRY } else { (pause * 2).min(RETRY) };
         starts_over &= !receiver.has_followed();
+        shared.engine.replication().set_diverged(starts_over);
         receiver.end();
         if !server.target.is(number) {
             continue;
@@ -70,6 +77,7 @@ pub(crate) fn run(server: &Arc<Server>) {
             }
             None => (starts_over, pause) = (true, FAILED),
         }
+        shared.engine.replication().set_diverged(starts_over);
         let mut rest = pause;
         while !rest.is_zero() && server.target.is(number) && !shared.shutdown.is_asked() {
             server.target.wait(number, LOOK.min(rest));

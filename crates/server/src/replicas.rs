@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use commands::Hold;
 use replication::Id;
 
 use crate::config::Values;
@@ -33,7 +34,11 @@ impl ReplicaCare {
         if replication.replicas().count() > 0 {
             self.alone_since = None;
             let pinged = self.pinged.get_or_insert(now);
-            if now.saturating_sub(*pinged) >= seconds(values.repl_ping_replica_period) {
+            // With a PING the end would be further away.
+            let catches_up = replication.failover().has_deadline()
+                || shared.engine.admin().holds_writes_for(Hold::Shutdown);
+            let is_due = now.saturating_sub(*pinged) >= seconds(values.repl_ping_replica_period);
+            if is_due && !catches_up {
                 *pinged = now;
                 replication.append_free(replication::PING);
             }

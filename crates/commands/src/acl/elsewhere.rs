@@ -2,8 +2,7 @@
 //! Redis do; such rules are kept and printed.
 
 /// Their full names.
-const NAMES: &[&str] =
-    &["failover", "module|load", "module|loadex", "module|unload", "psync", "restore-asking"];
+const NAMES: &[&str] = &["module|load", "module|loadex", "module|unload", "restore-asking"];
 
 /// Returns the name of a command that is not served here.
 pub(super) fn name(given: &[u8]) -> Option<&'static str> {

@@ -1,6 +1,7 @@
 //! The commands of replication: what replicas ask for, what is asked of this server as a primary
 //! and as a replica, and the waits for replicas.
 
+mod failover;
 mod replconf;
 mod replica_of;
 mod role;
@@ -20,6 +21,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &replica_of::REPLICAOF,
     &replica_of::SLAVEOF,
     &role::ROLE,
+    &failover::FAILOVER,
     &wait::WAIT,
     &wait_aof::WAITAOF,
 ];

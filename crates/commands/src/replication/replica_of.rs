@@ -15,6 +15,9 @@ const ARGS: &[Arg] = &[oneof(
 
 fn replica_of(call: &mut Call<'_>) -> Done {
     let replication = call.engine.replication();
+    if replication.failover().is_on() {
+        return Err("ERR REPLICAOF not allowed while failing over.".into());
+    }
     let primary = if call.is(1, "no") && call.is(2, "one") {
         None
     } else {

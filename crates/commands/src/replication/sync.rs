@@ -10,10 +10,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use ::replication::{Id, Replica, Stage};
 use engine::call::{Call, Next, Run};
 use engine::failure::{Done, NOT_INTEGER};
+use engine::session::describe::describe as describe_client;
 use engine::spec::*;
 
 pub(crate) const SYNC: CommandSpec = CommandSpec {
@@ -39,6 +41,7 @@ pub(crate) const PSYNC: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
+const FAILING_OVER: &str = "NOMASTERLINK Can't SYNC while failing over";
 const NO_LINK: &str = "NOMASTERLINK Can't SYNC while not connected with my master";
 const NO_CONNECTION: &str = "ERR only a connection can be a replica";
 
@@ -55,6 +58,9 @@ fn sync(call: &mut Call<'_>) -> Done {
 }
 
 fn psync(call: &mut Call<'_>) -> Done {
+    if call.args.len() > 3 && call.is(3, "failover") {
+        be_promoted(call)?;
+    }
     check(call)?;
     let number = call.int(2).map_err(|_| NOT_INTEGER)?;
     if call.session.replica.as_ref().is_some_and(|replica| replica.entry.is_some()) {
@@ -99,8 +105,43 @@ fn describe(here: &::replication::Position) -> String {
     format!("history {} with the bytes {} to {}", here.id, here.end - here.kept, here.end)
 }
 
+/// How long the link may take to execute what has arrived before the request of the primary,
+const MOST_BEHIND: u32 = 100;
+/// ... in steps of this.
+const STEP: Duration = Duration::from_millis(1);
+
+/// Makes this replica the primary, because its primary asks for that (FAILOVER).
+fn be_promoted(call: &mut Call<'_>) -> Done {
+    let (engine, id) = (call.engine, String::from_utf8_lossy(call.args[1]));
+    let Some(host) = engine.host() else { return Err(NO_CONNECTION.into()) };
+    host.log(&format!("Failover request received for replid {id}."));
+    if !engine.replication().is_replica() {
+        return Err("ERR PSYNC FAILOVER can't be sent to a master.".into());
+    }
+    let stream = engine.replication().stream();
+    let is_ours = || stream.is_on() && Id::parse(call.args[1]) == Some(stream.position().id);
+    if !is_ours() {
+        return Err("ERR PSYNC FAILOVER replid must match my replid.".into());
+    }
+    // The last of the stream may just arrive on the other connection.
+    let number = call.int(2).ok().and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
+    for _ in 0..MOST_BEHIND {
+        if stream.end() >= number.saturating_sub(1) || !is_ours() {
+            break;
+        }
+        host.sleep(STEP);
+    }
+    host.follow(None)?;
+    let line = describe_client(engine, &call.session.client, call.now_ms());
+    host.log(&format!("MASTER MODE enabled (failover request from '{line}')"));
+    Ok(())
+}
+
 fn check(call: &Call<'_>) -> Done {
     let replication = call.engine.replication();
+    if replication.failover().is_on() {
+        return Err(FAILING_OVER.into());
+    }
     if replication.is_replica() && !replication.is_linked() {
         return Err(NO_LINK.into());
     }

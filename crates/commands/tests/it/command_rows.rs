@@ -44,7 +44,6 @@ const PARTLY: &[(&str, &str)] = &[
     ("object refcount", "1, or 2147483647 for an integer below 10000"),
     ("replconf", "without `rdb-filter-only`"),
     ("restore", "values of modules are refused"),
-    ("role", "always `master`, without replicas"),
     ("save", "others are served meanwhile"),
     ("scan", "cursors are other numbers"),
     ("script debug", "NO alone: there is no debugger"),
@@ -62,7 +61,6 @@ const PARTLY: &[(&str, &str)] = &[
 const MISSING: &[(&str, &str)] = &[
     ("sentinel", "this is no Sentinel"),
     ("module", "modules are not supported"),
-    ("failover", "not yet: `REPLICAOF NO ONE` on the replica"),
     ("cluster", "cluster mode is not supported"),
     ("clusterscan", "cluster mode is not supported"),
     ("restore-asking", "cluster mode is not supported"),

@@ -96,7 +96,7 @@ Known differences:
   queued. struct.size refuses a letter that is no format. A pattern `*` of ACL that is limited to
   reading or writing fits the empty key, which it does not in Redis.
 - ACL LOG keeps 1024 bytes of a key, channel or name. INFO has acl_access_denied_*, as in Redis 7.2.
-  Rules may name commands of Redis 7.0 that are missing here (FAILOVER, PSYNC): what is said of
+  Rules may name commands of Redis 7.0 that are missing here (MODULE LOAD): what is said of
   them is kept. A first argument that has spaces, and a pattern of a selector that ends with a
   closing parenthesis, are refused, since a file could not say them. Words of a selector are
   separated by spaces; Redis takes quotes there, too, and a selector whose quotes are not closed has

@@ -216,6 +216,12 @@ impl Engine {
         }
     }
 
+    /// Locks all shards, blocking this thread, which serves nobody else. Fails if a script runs for
+    /// too long.
+    pub(crate) fn lock_all_by_thread(&self) -> Result<Txn<'_>, Failure> {
+        self.lock_by_thread(&self.all_shards(), self.clock.unix_ms())
+    }
+
     /// Blocks this thread until shards are unlocked.
     #[cold]
     pub(crate) fn wait_by_thread(&self, shards: &[usize]) {

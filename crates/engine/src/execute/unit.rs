@@ -89,9 +89,12 @@ impl Engine {
         self.admin().paused_until_ms() == 0 && self.may_delete_unasked()
     }
 
-    /// Returns true if the store's own work may delete keys. It goes on while clients are paused.
+    /// Returns true if the store's own work may delete keys. It goes on while clients are paused by
+    /// CLIENT PAUSE, but not while replicas are to catch up with the end of the stream.
     pub fn may_delete_unasked(&self) -> bool {
-        self.durability().takes_writes() && !self.replication().is_replica()
+        self.durability().takes_writes()
+            && !self.replication().is_replica()
+            && !self.admin().holds_writes()
     }
 
     /// Effects of work that no client asked for.

@@ -26,7 +26,7 @@ impl Engine {
 
     /// Ends the waits of all clients with an error, since this server follows a primary from now
     /// on.
-    fn unblock_all(&self) {
+    pub(super) fn unblock_all(&self) {
         for client in self.clients().list() {
             self.unblock_by(client.id, Some(ROLE_CHANGED));
         }

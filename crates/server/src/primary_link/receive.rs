@@ -14,6 +14,7 @@ use replication::handshake::{Answer, Handshake, HandshakeError, handshake};
 use replication::{Id, Position};
 use resp::{Protocol, Writer};
 
+use super::failover;
 use super::wire::{PrimaryWire, Stopped};
 use crate::append_only::AppendOnly;
 use crate::host::Server;
@@ -162,7 +163,9 @@ impl<'s> Receiver<'s> {
         let resume =
             (resumes && replication.stream().is_on()).then_some((position.id, position.end));
         let asks = self.handshake(resume);
-        let answer = handshake(&mut input, &mut wire.clone(), &asks)?;
+        let answer = handshake(&mut input, &mut wire.clone(), &asks);
+        failover::note_answer(self.server, asks.failover, &answer);
+        let answer = answer?;
         let start = match answer {
             Answer::Full { id, offset } => {
                 tracing::info!("Full resync from master: {id}:{offset}");
@@ -226,7 +229,7 @@ impl<'s> Receiver<'s> {
             announce_ip: some(&values.replica_announce_ip),
             version: Some(VALKEY.to_vec()),
             resume,
-            failover: false,
+            failover: self.server.shared.engine.replication().failover().asks(),
         }
     }
 

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use commands::Primary;
 use commands::admin::Wire;
+use commands::{Hold, Primary};
 
 use crate::host::Server;
 
@@ -16,6 +16,9 @@ use crate::host::Server;
 const CONNECT: Duration = Duration::from_secs(3);
 /// How long one read waits before it is seen whether there is something else to do.
 const READ: Duration = Duration::from_millis(100);
+
+/// The pause between two looks while nothing may be read.
+const HELD: Duration = Duration::from_millis(10);
 
 /// A handle to the connection: the reader and the writer have one each.
 #[derive(Clone)]
@@ -69,6 +72,11 @@ impl PrimaryWire {
     pub(super) fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
         let mut inner = self.0.borrow_mut();
         inner.check()?;
+        if inner.server.shared.engine.admin().holds_writes_for(Hold::Shutdown) {
+            // This server ends, and its own replicas are to have what it has.
+            std::thread::sleep(HELD);
+            return Err(ErrorKind::WouldBlock.into());
+        }
         match inner.wire.read(bytes) {
             Ok(read) => {
                 inner.heard = Instant::now();
@@ -76,7 +84,10 @@ impl PrimaryWire {
                 inner.server.shared.engine.replication().facts().heard(now);
                 Ok(read)
             }
-            Err(error) if error.kind() == ErrorKind::TimedOut => Err(ErrorKind::WouldBlock.into()),
+            // The process may have been stopped and continued.
+            Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::Interrupted) => {
+                Err(ErrorKind::WouldBlock.into())
+            }
             Err(error) => Err(error),
         }
     }

@@ -32,7 +32,7 @@ pub(super) fn replication(page: &mut Page<'_, '_>) {
         page.line(&format!("slave{number}"), text);
     }
     page.line("replies_waiting_for_replicas", replication.unconfirmed());
-    page.line("master_failover_state", "no-failover");
+    page.line("master_failover_state", replication.failover().stage().name());
     let stream = replication.stream();
     let position = stream.position();
     page.line("master_replid", position.id);

@@ -7,16 +7,20 @@
 mod histogram;
 mod latency;
 mod monitors;
+mod pause;
 mod slow_log;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use histogram::Histograms;
 use monitors::Monitors;
+use pause::Pauses;
 
 pub use latency::{Sample, Series};
 
 pub use latency::Latency;
+pub use pause::Hold;
+pub(crate) use pause::Paused;
 pub use slow_log::SlowBlock;
 pub use slow_log::SlowLog;
 
@@ -35,8 +39,7 @@ pub struct State {
     pub(crate) monitors: Monitors,
     /// Whether latency histograms are kept (`latency-tracking`).
     pub tracking: AtomicBool,
-    pause_until_ms: AtomicU64,
-    pub(crate) pause_all: AtomicBool,
+    pauses: Pauses,
     /// Unix seconds of the last save, or of the start before there is one.
     pub last_save_s: AtomicU64,
     /// Bytes that the process took before it served clients, if they count as used.
@@ -54,27 +57,9 @@ impl State {
             histograms: Histograms::new(commands, threads),
             monitors: Monitors::default(),
             tracking: AtomicBool::new(true),
-            pause_until_ms: AtomicU64::new(0),
-            pause_all: AtomicBool::new(false),
+            pauses: Pauses::default(),
             last_save_s: AtomicU64::new(now_ms / 1000),
             startup_memory: AtomicU64::new(0),
         }
-    }
-
-    /// Returns the end of the pause of clients, unix ms; 0 if there is none.
-    pub fn paused_until_ms(&self) -> u64 {
-        self.pause_until_ms.load(Relaxed)
-    }
-
-    /// Pauses clients. A running pause is only ever made longer and stricter.
-    pub fn pause(&self, until_ms: u64, all: bool) {
-        self.pause_until_ms.fetch_max(until_ms, Relaxed);
-        self.pause_all.fetch_or(all, Relaxed);
-    }
-
-    /// Ends a pause.
-    pub fn unpause(&self) {
-        self.pause_until_ms.store(0, Relaxed);
-        self.pause_all.store(false, Relaxed);
     }
 }

@@ -11,6 +11,7 @@ mod change_over;
 mod clients;
 mod configured;
 mod expiry;
+mod failover;
 mod fake;
 mod follow;
 mod hostile;

@@ -1,0 +1,230 @@
+//! FAILOVER: this server, a primary, hands its role over to one of its replicas.
+//!
+//! Writes are paused, and a replica executes the rest of the stream. When one has acknowledged its
+//! end, this server becomes a replica of that one: this is decided while all shards are locked, so
+//! that no write comes in between, and one that was admitted before is refused. Then the link asks
+//! the replica, by PSYNC with the word FAILOVER, to be the primary, and continues from it. Clients
+//! may go on when the replica has agreed or refused. In the latter case this server is a primary
+//! again.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ::replication::{Replica, Stage};
+
+use super::Primary;
+use crate::engine::Engine;
+use crate::observe::state::Hold;
+
+/// How far a failover is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FailoverStage {
+    /// There is none.
+    None,
+    /// A replica is to catch up.
+    WaitsForSync,
+    /// The replica is asked to be the primary.
+    InProgress,
+}
+
+impl FailoverStage {
+    /// Returns its name in INFO.
+    pub fn name(self) -> &'static str {
+        match self {
+            FailoverStage::None => "no-failover",
+            FailoverStage::WaitsForSync => "waiting-for-sync",
+            FailoverStage::InProgress => "failover-in-progress",
+        }
+    }
+}
+
+/// What FAILOVER asks for.
+#[derive(Clone, Debug, Default)]
+pub struct FailoverPlan {
+    /// The replica that is to be the primary; any if none.
+    pub target: Option<Primary>,
+    /// When the replica must have caught up, unix ms; none for never.
+    pub until_ms: Option<u64>,
+    /// Whether the role is handed over at that time even if the replica has not caught up.
+    pub forces: bool,
+}
+
+impl FailoverPlan {
+    /// Returns the target for the log.
+    pub fn target_text(&self) -> String {
+        let text = |Primary { host, port }: &Primary| format!("{host}:{port}");
+        self.target.as_ref().map_or("any replica".into(), text)
+    }
+}
+
+/// The failover of this server, if there is one.
+#[derive(Default)]
+pub struct Failover {
+    stage: AtomicU8,
+    plan: Mutex<FailoverPlan>,
+    /// Whether the replica may have become the primary without that its answer arrived.
+    is_unsure: AtomicBool,
+}
+
+/// The next step of a failover.
+#[derive(Debug)]
+pub enum FailoverStep {
+    /// Nothing is to be done yet.
+    Wait,
+    /// It must be given up.
+    GiveUp(&'static str),
+    /// This server is a replica of that one now: the link is to ask it to be the primary.
+    Follow(Primary),
+}
+
+impl Failover {
+    fn plan(&self) -> MutexGuard<'_, FailoverPlan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how far it is.
+    pub fn stage(&self) -> FailoverStage {
+        match self.stage.load(SeqCst) {
+            0 => FailoverStage::None,
+            1 => FailoverStage::WaitsForSync,
+            _ => FailoverStage::InProgress,
+        }
+    }
+
+    /// Returns true if there is one.
+    pub fn is_on(&self) -> bool {
+        self.stage() != FailoverStage::None
+    }
+
+    /// Returns true if it ends at a certain time.
+    pub fn has_deadline(&self) -> bool {
+        self.is_on() && self.plan().until_ms.is_some()
+    }
+
+    /// Returns true if the next PSYNC is to ask the replica to be the primary.
+    pub fn asks(&self) -> bool {
+        self.stage() == FailoverStage::InProgress && !self.is_unsure.load(Relaxed)
+    }
+
+    /// Notes whether the replica may be the primary already: then it is asked as one.
+    pub fn set_unsure(&self, yes: bool) {
+        self.is_unsure.store(yes, Relaxed);
+    }
+
+    /// Goes from one stage to another. Returns false if it was at none of those.
+    fn go(&self, from: FailoverStage, to: FailoverStage) -> bool {
+        self.stage.compare_exchange(from as u8, to as u8, SeqCst, SeqCst).is_ok()
+    }
+}
+
+impl Engine {
+    /// Begins a failover. Returns false if there is one.
+    pub fn begin_failover(&self, plan: FailoverPlan) -> bool {
+        let failover = self.replication().failover();
+        let mut present = failover.plan();
+        if failover.is_on() {
+            return false;
+        }
+        *present = plan;
+        failover.set_unsure(false);
+        self.admin().hold(Hold::Failover);
+        failover.stage.store(FailoverStage::WaitsForSync as u8, SeqCst);
+        drop(present);
+        // A replica of Perdura answers at once; others say it each second by themselves.
+        self.ask_replicas();
+        true
+    }
+
+    /// Takes the next step of a failover that waits for a replica. The calling thread may wait for
+    /// shards.
+    pub fn advance_failover(&self) -> FailoverStep {
+        let failover = self.replication().failover();
+        if failover.stage() != FailoverStage::WaitsForSync {
+            return FailoverStep::Wait;
+        }
+        let plan = failover.plan().clone();
+        let is_late = plan.until_ms.is_some_and(|until| until <= self.clock().unix_ms());
+        if is_late && !plan.forces {
+            return FailoverStep::GiveUp("Replica never caught up before timeout");
+        }
+        let find = || if is_late { plan.target.clone() } else { self.synced_replica(&plan) };
+        if find().is_none() {
+            return FailoverStep::Wait;
+        }
+        let Ok(locked) = self.lock_all_by_thread() else { return FailoverStep::Wait };
+        let Some(primary) = find() else { return FailoverStep::Wait };
+        self.config().set_is_replica(true);
+        self.replication().set_primary(Some(primary.clone()));
+        // A command that changes no data may have come before that.
+        let is_synced = is_late || find().as_ref() == Some(&primary);
+        if !is_synced || !failover.go(FailoverStage::WaitsForSync, FailoverStage::InProgress) {
+            self.replication().set_primary(None);
+            self.config().set_is_replica(false);
+            return FailoverStep::Wait;
+        }
+        failover.plan().target = Some(primary.clone());
+        drop(locked);
+        self.unblock_all();
+        if let Some(host) = self.host() {
+            let Primary { host: address, port } = &primary;
+            host.log(&match is_late {
+                true => format!("FAILOVER to {address}:{port} time out exceeded, failing over."),
+                false => format!("Failover target {address}:{port} is synced, failing over."),
+            });
+        }
+        FailoverStep::Follow(primary)
+    }
+
+    /// Returns the replica that may be the primary: it has acknowledged all of the stream.
+    fn synced_replica(&self, plan: &FailoverPlan) -> Option<Primary> {
+        let end = self.replication().stream().end();
+        let is_target = |replica: &Replica| match &plan.target {
+            Some(Primary { host, port }) => replica.host == *host && replica.port == *port,
+            None => replica.port != 0,
+        };
+        let has_all = |replica: &Replica| {
+            replica.stage() == Stage::Online
+                && replica.has_acknowledged()
+                && replica.acknowledged() == end
+        };
+        let replicas = self.replication().replicas().all();
+        let found = replicas.iter().find(|replica| is_target(replica) && has_all(replica))?;
+        Some(Primary { host: found.host.clone(), port: found.port })
+    }
+
+    /// Ends a failover that is at a stage, and lets clients go on. Returns what it was for; none if
+    /// it is not at that stage any more.
+    pub fn end_failover(&self, stage: FailoverStage) -> Option<FailoverPlan> {
+        let failover = self.replication().failover();
+        let mut plan = failover.plan();
+        if !failover.go(stage, FailoverStage::None) {
+            return None;
+        }
+        let plan = std::mem::take(&mut *plan);
+        self.release_writes(Hold::Failover);
+        Some(plan)
+    }
+
+    /// Asks the replicas how far they are.
+    pub fn ask_replicas(&self) {
+        self.replication().ask(self.replication().stream().end());
+    }
+
+    /// Waits until writes that had begun before they were paused have ended, unless a script runs
+    /// for too long.
+    pub fn end_running_writes(&self) {
+        drop(self.lock_all_by_thread());
+    }
+
+    /// Pauses writes, and what the store deletes by itself.
+    pub fn hold_writes(&self, hold: Hold) {
+        self.admin().hold(hold);
+    }
+
+    /// Lets clients write again.
+    pub fn release_writes(&self, hold: Hold) {
+        self.admin().release(hold);
+        self.clients().list().iter().for_each(|client| client.wake());
+    }
+}
