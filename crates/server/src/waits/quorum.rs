@@ -246,7 +246,7 @@ fn a_connection_has_a_quorum_of_its_own_until_it_is_reset() {
 /// What was executed on a primary is not acknowledged by the replica that it becomes.
 #[test]
 fn a_demotion_ends_the_connections_that_wait() {
-    let mut ground = Ground::new(Backend::Memory);
+    let ground = Ground::new(Backend::Memory);
     ground.set_quorum(ONE);
     let (mut writer, mut pipelining) = (ground.stage.visit(0), ground.stage.visit(1));
     ground.send(&mut writer, &[words("SET a 1")]);
@@ -269,7 +269,7 @@ fn a_demotion_ends_the_connections_that_wait() {
 
 #[test]
 fn a_reply_is_given_up_after_the_longest_wait() {
-    let mut ground = Ground::new(Backend::Memory);
+    let ground = Ground::new(Backend::Memory);
     ground.stage.shared.engine.replication().set_quorum(ONE, 20);
     let mut writer = ground.stage.visit(0);
     ground.send(&mut writer, &[words("SET a 1"), words("SET a 2")]);
