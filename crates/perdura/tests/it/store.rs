@@ -243,6 +243,29 @@ fn hashes_and_sets_hold_fields_and_members() {
 }
 
 #[test]
+fn the_longest_ttl_damages_nothing() {
+    let store = volatile();
+    store.hash_set("hash", "field", "value").expect("free memory");
+    store.set("string", "value").expect("free memory");
+    for key in ["hash", "string"] {
+        assert_eq!(store.expire(key, Duration::MAX), Ok(true));
+    }
+    store.set_for("set for", "value", Duration::MAX).expect("free memory");
+    assert_eq!(store.set_if_absent_for("absent", "value", Duration::MAX), Ok(true));
+    let sound_keys = || store.check().expect("no open transaction").map(|checked| checked.keys);
+    assert_eq!(sound_keys(), Ok(4));
+    assert_eq!(store.hash_expire("hash", "field", Duration::MAX), Ok(true));
+    assert_eq!(sound_keys(), Ok(4));
+    for key in ["hash", "string", "set for", "absent"] {
+        let ttl = store.ttl(key).expect("a key").expect("an expiry time");
+        assert!(ttl > Duration::from_secs(1 << 50), "{key}: {ttl:?}");
+        assert_eq!((store.persist(key), store.ttl(key)), (Ok(true), Ok(None)), "{key}");
+    }
+    assert_eq!(store.hash_persist("hash", "field"), Ok(true));
+    assert_eq!(sound_keys(), Ok(4));
+}
+
+#[test]
 fn fields_expire_and_stay() {
     static NOW: AtomicU64 = AtomicU64::new(1_700_000_000_000);
     let options = Options::volatile().limit(64 << 20).clock(|| NOW.load(Ordering::Relaxed));
