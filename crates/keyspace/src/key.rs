@@ -8,6 +8,8 @@
 use siphasher::sip::SipHasher13;
 use structures::index::Slot;
 
+use crate::Error;
+
 /// The number of databases of a keyspace.
 pub const DATABASES: usize = 16;
 
@@ -97,6 +99,12 @@ impl<'a> Key<'a> {
     /// Returns the shard to which the key belongs.
     pub fn shard(&self) -> usize {
         self.shard as usize
+    }
+
+    /// Returns an error if no entry can have so long a key.
+    #[inline]
+    pub(crate) fn check_len(&self) -> Result<(), Error> {
+        if self.bytes.len() > MAX_KEY { Err(Error::KeyTooLong) } else { Ok(()) }
     }
 }
 

@@ -78,6 +78,7 @@ impl Keys<'_, '_> {
         if place == target && from.1.bytes == to.1.bytes {
             return Ok(true);
         }
+        to.1.check_len()?;
         self.delete(to.0, to.1)?;
         // The deletion may have moved the source's slot.
         let (_, Some(old)) = self.txn.open(from.0, from.1)? else { return Ok(false) };
@@ -123,6 +124,7 @@ impl Keys<'_, '_> {
         if place == target && from.1.bytes == to.1.bytes {
             return Ok(true);
         }
+        to.1.check_len()?;
         self.delete(to.0, to.1)?;
         let (_, Some(old)) = self.txn.open(from.0, from.1)? else { return Ok(false) };
         self.copy_entry(place, old, target, to.1)?;
@@ -222,4 +224,29 @@ fn pair<'t, 'k>(
 ) -> (&'t Shard<'k>, &'t mut Shard<'k>) {
     let (low, high) = shards.split_at_mut(from.max(to));
     if from < to { (&low[from], &mut high[0]) } else { (&high[0], &mut low[to]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use heap::{CreateOptions, Heap};
+    use structures::index::Slot;
+
+    use super::*;
+    use crate::key::MAX_KEY;
+    use crate::{Expire, Keyspace};
+
+    #[test]
+    fn a_name_that_is_too_long_is_refused() {
+        let heap = Heap::volatile(64 << 20, &CreateOptions::default()).expect("a heap in memory");
+        let (keyspace, db) = (Keyspace::new(heap, 0), Db::default());
+        let mut txn = keyspace.begin_all(0);
+        let from = txn.key(b"from");
+        txn.strings().set(db, &from, b"value", Expire::Clear).expect("free memory");
+        let bytes = vec![0; MAX_KEY + 1];
+        let to = Key { bytes: &bytes, hash: 0, shard: 0, slot_hint: Slot::default() };
+        let renamed = txn.keys().rename((db, &from), (db, &to));
+        let copied = txn.keys().copy((db, &from), (db, &to));
+        assert_eq!((renamed, copied), (Err(Error::KeyTooLong), Err(Error::KeyTooLong)));
+        assert!(txn.peek(db, &from).is_some());
+    }
 }

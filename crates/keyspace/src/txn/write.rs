@@ -9,7 +9,6 @@ use structures::index::Slot;
 use super::{Expire, KeyLocation};
 use crate::collection::Head;
 use crate::entry::{self, Value};
-use crate::key::MAX_KEY;
 use crate::layout::{Counts, KEY_INLINE, Kind};
 use crate::{Db, Error, Key, Txn};
 
@@ -62,9 +61,7 @@ impl Txn<'_> {
         db: Db,
         key: &Key<'_>,
     ) -> Result<(KeyLocation, Option<Old>), Error> {
-        if key.bytes.len() > MAX_KEY {
-            return Err(Error::KeyTooLong);
-        }
+        key.check_len()?;
         let place = self.place(db, key);
         let Some(slot) = self.slot(place, key) else { return Ok((place, None)) };
         let old = self.old(place, slot);
