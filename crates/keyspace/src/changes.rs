@@ -48,8 +48,8 @@ struct Recorded {
     /// The shard's index among those of the transaction.
     shard: u16,
     /// The end of the key in the buffer; `end` is the end of the field after it.
-    key_end: u32,
-    end: u32,
+    key_end: usize,
+    end: usize,
 }
 
 /// A watched key of a database that was emptied or swapped; its watches are updated at the commit.
@@ -105,9 +105,9 @@ impl Changes {
 
     fn push(&mut self, shard: usize, db: Db, (key, field): (&[u8], &[u8]), event: Event) {
         self.bytes.extend_from_slice(key);
-        let key_end = self.bytes.len() as u32;
+        let key_end = self.bytes.len();
         self.bytes.extend_from_slice(field);
-        let end = self.bytes.len() as u32;
+        let end = self.bytes.len();
         self.recorded.push(Recorded { db, event, shard: shard as u16, key_end, end });
     }
 
@@ -130,7 +130,7 @@ impl Changes {
         self.missed_bytes -= bytes;
         self.recorded.truncate(len);
         let end = self.recorded.last().map_or(0, |last| last.end);
-        self.bytes.truncate(end as usize);
+        self.bytes.truncate(end);
     }
 
     /// Adjusts the indexes of shards after one was inserted among those of the transaction at `at`.
@@ -147,15 +147,12 @@ impl Changes {
     /// Returns the changes after the first `from`.
     pub(crate) fn iter_from(&self, from: usize) -> impl Iterator<Item = (usize, Change<'_>)> {
         let (before, rest) = self.recorded.split_at(from.min(self.recorded.len()));
-        let mut begin = before.last().map_or(0, |last| last.end as usize);
+        let mut begin = before.last().map_or(0, |last| last.end);
         rest.iter().map(move |recorded| {
-            let (key_end, end) = (recorded.key_end as usize, recorded.end as usize);
+            let &Recorded { db, event, shard, key_end, end } = recorded;
             let (key, field) = (&self.bytes[begin..key_end], &self.bytes[key_end..end]);
             begin = end;
-            (
-                usize::from(recorded.shard),
-                Change { db: recorded.db, key, field, event: recorded.event },
-            )
+            (usize::from(shard), Change { db, key, field, event })
         })
     }
 }
