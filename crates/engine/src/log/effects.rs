@@ -58,6 +58,8 @@ pub struct Effects {
     seen: usize,
     /// Changes of the transaction that [`Effects::notify_at`] has seen.
     recorded: usize,
+    /// How often all commands were taken away: by the commit of a part, or since all was undone.
+    parts: usize,
     /// Messages for clients after the commit.
     deliveries: Vec<Delivery>,
     /// Bytes of the messages among them, and of those that were dropped since.
@@ -227,12 +229,18 @@ impl Effects {
             last: self.last,
             seen: self.seen,
             recorded: self.recorded,
+            parts: self.parts,
             deliveries: self.deliveries.len(),
         }
     }
 
-    /// Undoes what was added since.
+    /// Undoes what was added since. If parts were committed since, only what was added after the
+    /// last of them can be undone.
     pub fn truncate(&mut self, mark: EffectsMark) {
+        let mark = match self.is_stale(&mark) {
+            true => EffectsMark { deliveries: mark.deliveries, ..EffectsMark::default() },
+            false => mark,
+        };
         self.bytes.truncate(mark.len);
         self.count = mark.count;
         self.last = mark.last;
@@ -241,6 +249,11 @@ impl Effects {
         if self.deliveries.len() > mark.deliveries {
             self.truncate_deliveries(mark.deliveries);
         }
+    }
+
+    /// Returns true if parts were committed since the mark was made.
+    fn is_stale(&self, mark: &EffectsMark) -> bool {
+        mark.parts != self.parts
     }
 
     #[cold]
@@ -354,9 +367,8 @@ impl Effects {
             return;
         }
         debug_assert!(mark.len >= self.group.len, "a step puts what it found gone before it ends");
-        // If parts were committed since the mark was made, everything here comes after it.
-        let is_stale = mark.len > self.bytes.len() || mark.count > self.count;
-        let mark = if is_stale { EffectsMark::default() } else { mark };
+        // Everything here comes after a stale mark.
+        let mark = if self.is_stale(&mark) { EffectsMark::default() } else { mark };
         let tail = self.bytes.split_off(mark.len);
         let (count, last) = (self.count - mark.count, self.last);
         // The database that is selected where the rest begins.
@@ -407,6 +419,7 @@ impl Effects {
         self.bytes.clear();
         (self.count, self.seen, self.group) = (0, 0, Group::default());
         self.recorded = 0;
+        self.parts += 1;
     }
 
     /// Drops the messages to clients.
@@ -439,5 +452,30 @@ pub struct EffectsMark {
     last: Db,
     seen: usize,
     recorded: usize,
+    parts: usize,
     deliveries: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(effects: &mut Effects, key: &[u8]) {
+        effects.push(Db::default(), &[b"SET", key, b"value"]);
+    }
+
+    #[test]
+    fn a_failure_after_the_commit_of_a_part_undoes_what_came_after_it() {
+        for added in 0..5 {
+            let mut effects = Effects::new(Vec::new(), true, false, EventClasses::default());
+            (0..2).for_each(|_| push(&mut effects, b"before"));
+            let mark = effects.mark();
+            push(&mut effects, b"part");
+            assert!(effects.commands().is_some());
+            effects.forget_commands();
+            (0..added).for_each(|_| push(&mut effects, b"k"));
+            effects.truncate(mark);
+            assert!(effects.commands().is_none(), "{added} commands after the part");
+        }
+    }
 }
