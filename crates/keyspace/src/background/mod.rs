@@ -39,7 +39,8 @@ pub struct LockHold<'k> {
 }
 
 impl LockHold<'_> {
-    /// Ends the measurement: the locks have been released.
+    /// Ends the measurement. Steps whose transaction is returned locked call this before: how long
+    /// the caller logs them under the lock is not counted.
     pub fn done(self) {
         let took = cpu_ns().saturating_sub(self.begin);
         self.longest.fetch_max(took, Relaxed);
@@ -58,7 +59,7 @@ impl Keyspace {
     }
 
     /// Returns the longest time that a background step, or a command over all keys, held a lock, in
-    /// nanoseconds of its thread's CPU time.
+    /// nanoseconds of its thread's CPU time: for steps of expiry and eviction, up to their commit.
     pub fn longest_lock_hold_ns(&self) -> u64 {
         self.longest_lock_hold.load(Relaxed)
     }
@@ -92,6 +93,7 @@ impl Keyspace {
         if !self.has_garbage(id) {
             self.shared.count_freed(id);
         }
+        drop(txn);
         held.done();
         Ok(Progress { looked_at: done, done, more: more && done > 0 })
     }
