@@ -85,7 +85,7 @@ fn put_elements(
             let mut edit = txn.sorted_sets().edit(db, key, SMALL)?;
             for (score, member) in pairs {
                 let score = std::str::from_utf8(score).ok().and_then(|text| text.parse().ok());
-                edit.change(txn, member, |_| score)?;
+                edit.change(txn, member, |_| score.filter(|score: &f64| !score.is_nan()))?;
             }
             edit.finish(txn, db, key)?;
         }
@@ -116,4 +116,25 @@ fn put_part(edit: &mut StreamEdit<'_, '_>, part: &StreamPart) -> Result<(), Erro
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use heap::{CreateOptions, Heap};
+
+    use super::*;
+
+    #[test]
+    fn a_score_that_is_not_a_number_is_left_out() {
+        let heap = Heap::volatile(64 << 20, &CreateOptions::default()).expect("a heap in memory");
+        let (keyspace, db) = (Keyspace::new(heap, 0), Db::default());
+        let key = keyspace.key(b"sorted");
+        let elements = ["1.5", "sound", "NaN", "damaged"].map(|word| word.as_bytes().to_vec());
+        let value = Content::Elements(Type::SortedSet, elements.to_vec());
+        let mut txn = keyspace.begin_one(key.shard(), 0);
+        assert_eq!(put_content(&mut txn, db, &key, &value), Ok(true));
+        let entry = txn.peek(db, &key).expect("the key");
+        let set = txn.sorted_set(&entry).expect("a sorted set");
+        assert_eq!((set.score(b"sound"), set.score(b"damaged")), (Ok(Some(1.5)), Ok(None)));
+    }
 }
