@@ -14,10 +14,10 @@ use structures::reclaim::Queue;
 
 use crate::collection;
 use crate::head::Head;
-use crate::key::Hashing;
+use crate::key::{Hashing, MAX_KEY};
 use crate::layout::{
-    EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, int_cell, key_word,
-    word_at,
+    EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, VALUE_INLINE, body_at, cell_at,
+    int_cell, key_word, word_at,
 };
 
 /// Entries up to this length are written in one piece.
@@ -148,6 +148,7 @@ pub(crate) fn create<S: Store>(
     value: Value<'_>,
     spare: usize,
 ) -> Result<Ptr, Full> {
+    assert!(key.len() <= MAX_KEY, "an entry with so long a key would read as damaged");
     let long_key = if key.len() > KEY_INLINE { Some(Blob::create(store, key)?) } else { None };
     let long_key = long_key.map(|blob| blob.word().to_le_bytes());
     let key_bytes = long_key.as_ref().map_or(key, |word| word.as_slice());
@@ -160,6 +161,7 @@ pub(crate) fn create<S: Store>(
     let cell = cell.map(u64::to_le_bytes);
     let (kind, body) = match (value, &cell) {
         (Value::Inline { bytes, raw }, _) => {
+            assert!(bytes.len() <= VALUE_INLINE, "so long an inline value would read as lost");
             let crc = heap::crc32c(bytes);
             (Kind::Inline { raw, len: bytes.len(), crc }, bytes)
         }

@@ -103,6 +103,7 @@ impl Keyspace {
                 continue;
             };
             if evict_some(&mut txn, budget, &eviction, &mut random)? > 0 {
+                debug_assert!(txn.pending_changes() > 0, "the log needs a DEL for each eviction");
                 txn.commit().map_err(|_| Error::ReadOnly)?;
                 held.done();
                 return Ok(Some(txn));
@@ -195,6 +196,7 @@ fn evict_some(
     eviction: &Eviction,
     random: &mut Random,
 ) -> Result<usize, Error> {
+    debug_assert!(txn.shards.len() == 1, "keys of one shard are evicted");
     let volatile = txn.volatile(0);
     let mut pool = heap::lock(&volatile.pool).unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut done = 0;

@@ -41,6 +41,7 @@ impl Keyspace {
         mut txn: Txn<'k>,
         budget: usize,
     ) -> Result<(Txn<'k>, Progress), CommitError> {
+        debug_assert!(txn.shards.len() == 1, "keys of one shard expire in a step");
         let held = self.time_lock_hold();
         let mut progress = Progress::default();
         for db in Db::all() {

@@ -80,6 +80,7 @@ impl Head {
     pub(crate) const MOST: u32 = 0xff_ffff;
 
     pub(crate) fn encode(self) -> u64 {
+        debug_assert!(self.count <= Head::MOST, "a larger count would change the type");
         self_checksummed::encode(
             TAG_COLLECTION
                 | u64::from(self.count) << 8

@@ -287,6 +287,7 @@ pub(crate) fn physical(map: u64, logical: usize) -> u8 {
 
 /// Returns the map with two logical databases swapped.
 pub(crate) fn swapped(map: u64, a: usize, b: usize) -> u64 {
+    debug_assert!(a < DATABASES && b < DATABASES, "the map has no other databases");
     let differ = u64::from(physical(map, a) ^ physical(map, b));
     map ^ differ << (4 * a) ^ differ << (4 * b)
 }

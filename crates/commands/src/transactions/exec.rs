@@ -108,6 +108,7 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     if queue.is_dirty {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
+    debug_assert_eq!(steps.len(), requests.len(), "queued commands are known");
     let locks = (!needs_all).then_some(keys.as_slice());
     let (mark, effects) = (call.out.mark(), call.effects.mark());
     let (before, mut may_give_up) = (Before::of(call), true);

@@ -325,6 +325,10 @@ impl Engine {
         }
         let prepared = self.prepare(call, scope)?;
         let mut txn = self.lock(call, scope)?;
+        debug_assert!(
+            matches!(scope, Scope::Shard(_)) || call.keys.iter().all(|key| txn.covers(key)),
+            "the shards of all keys are locked"
+        );
         let may_be_long = call.command.spec.weigh.is_some() || call.args.len() > MANY_WORDS;
         if may_be_long && call.may_move() && weight_of(&Step::in_call(call), &txn, call.db()) > LONG
         {

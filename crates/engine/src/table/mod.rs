@@ -12,6 +12,7 @@ pub mod spec;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::execute::call::Run;
 use crate::session::client::Client;
 use crate::table::spec::{CommandSpec, TOUCHES};
 
@@ -96,6 +97,7 @@ impl Table {
         let mut commands: Vec<Command> =
             tops.map(|spec| Command { id: 0, spec, parent: None, first_sub: 0 }).collect();
         let top = commands.len();
+        assert!(top < usize::from(VACANT), "a slot cannot name so many commands");
         for at in 0..top {
             let parent = commands[at].spec;
             commands[at].first_sub = commands.len();
@@ -108,6 +110,7 @@ impl Table {
         }
         for (id, command) in commands.iter_mut().enumerate() {
             command.id = id;
+            check(command.spec);
         }
         let mut table = Table { commands, top, slots: Vec::new(), renamed: None };
         table.slots = table.slots_of(|_| true);
@@ -269,6 +272,14 @@ impl Table {
     }
 }
 
+/// Checks at the start what a spec must not leave out.
+fn check(spec: &CommandSpec) {
+    let has_function = !matches!(spec.run, Run::Container);
+    assert!(has_function || spec.is_container(), "{}: its spec has no function", spec.name);
+    let least = spec.arity.unsigned_abs() as usize;
+    assert!(spec.value.is_none_or(|at| at < least), "{}: its value may be missing", spec.name);
+}
+
 fn fold(name: &[u8]) -> u32 {
     let hash = name.iter().fold(0x811c_9dc5u32, |hash, byte| {
         (hash ^ u32::from(byte | 0x20)).wrapping_mul(0x0100_0193)
@@ -280,7 +291,8 @@ fn fold(name: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    const A: CommandSpec = CommandSpec { name: "a", ..CommandSpec::EMPTY };
+    const A: CommandSpec =
+        CommandSpec { name: "a", run: Run::Session(|_| Ok(())), ..CommandSpec::EMPTY };
     const B: CommandSpec = CommandSpec { name: "b", subs: &[&A], ..CommandSpec::EMPTY };
 
     fn name(found: Option<&Command>) -> Option<String> {

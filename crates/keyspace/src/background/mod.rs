@@ -75,6 +75,7 @@ impl Keyspace {
 
     /// Frees about `budget` blocks from the free queue of the transaction's only shard.
     fn reclaim(&self, mut txn: Txn<'_>, budget: usize) -> Result<Progress, CommitError> {
+        debug_assert!(txn.shards.len() == 1, "the free queue of one shard is worked off");
         let held = self.time_lock_hold();
         let shard = &mut txn.shards[0];
         let id = shard.id();

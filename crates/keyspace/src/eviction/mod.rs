@@ -127,6 +127,8 @@ impl Pool {
         } else {
             self.candidates.insert(at, Candidate { score, db, key: key.into() });
         }
+        debug_assert!(self.candidates.len() <= POOL);
+        debug_assert!(self.candidates.is_sorted_by_key(|c| c.score), "the best one is last");
     }
 
     pub(crate) fn take(&mut self) -> Option<Candidate> {

@@ -52,6 +52,11 @@ impl EncodedCollection<'_> {
     }
 
     fn store(self, txn: &mut Txn<'_>, key: &Key<'_>) -> Result<(), Error> {
+        debug_assert_eq!(
+            matches!(self.content, Content::Listpack { .. }),
+            matches!(self.head.layout, Layout::Listpack | Layout::ListpackWithTtls),
+            "the head describes the content"
+        );
         let before = self.old.map(|old| (old, txn.cell_of(self.place, old)));
         let queue = txn.queue(self.place.shard);
         let shard = &mut txn.shards[self.place.shard];
@@ -101,6 +106,7 @@ fn write_listpack(
     bytes: &[u8],
     unchanged_prefix: Option<usize>,
 ) -> Result<Blob, structures::Error> {
+    debug_assert!(unchanged_prefix.is_none() || before.is_some(), "a prefix is that of a blob");
     let blob = before.map_or(Blob::EMPTY, Blob::from_word);
     match unchanged_prefix {
         Some(unchanged_prefix) => blob.append(shard, &bytes[unchanged_prefix..]),

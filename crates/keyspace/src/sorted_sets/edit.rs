@@ -159,6 +159,7 @@ impl SortedSetEdit {
     }
 
     fn put_in_listpack(&mut self, member: &[u8], old: Option<(usize, usize)>, score: f64) {
+        debug_assert!(!score.is_nan(), "members are ordered by their scores");
         let State::Listpack { bytes, count, unchanged_prefix } = &mut self.state else { return };
         self.changed = true;
         match old {
@@ -225,6 +226,7 @@ impl SortedSetEdit {
         let found = sorted_set.find(shard, hashing.hash(member), member, self.verify);
         let found = found.map_err(|_| self.broken())?;
         let Some(score) = decide(found.map(|found| found.score)) else { return Ok(()) };
+        debug_assert!(!score.is_nan(), "members are ordered by their scores");
         match found {
             Some(found) if found.score == score => return Ok(()),
             Some(found) => {

@@ -30,6 +30,7 @@ impl Txn<'_> {
             [one] => one.commit()?,
             all => self.shared.heap().commit_all(all)?,
         }
+        debug_assert!(!self.is_dirty(), "a commit leaves nothing staged");
         if self.map != self.shared.map.load(Ordering::Relaxed) {
             self.shared.map.store(self.map, Ordering::Release);
         }
@@ -75,9 +76,11 @@ impl Txn<'_> {
         }
     }
 
-    /// Stages a root word of the first shard that is locked.
+    /// Stages a root word of shard 0, which must be locked: the words that concern all shards are
+    /// there.
     pub(crate) fn set_root(&mut self, root: usize, word: u64) {
         let first = &mut self.shards[0];
+        assert!(first.id() == 0, "a root word of another shard is never read");
         let root = first.root(root);
         first.set(root, word);
     }

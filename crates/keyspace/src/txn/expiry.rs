@@ -10,7 +10,7 @@ use structures::index::Slot;
 use super::{KeyLocation, Old};
 use crate::collection::{self, Layout};
 use crate::layout::{Counts, EXPIRY_AT, FIELDS, FieldCounts, Kind};
-use crate::{Db, Error, Event, Key, Txn, entry};
+use crate::{Db, Error, Event, Key, Txn, Type, entry};
 
 /// The effect of a write of a value on its key's expiry time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,11 @@ impl Txn<'_> {
         if expiry == old.expiry {
             return Ok(());
         }
+        debug_assert!(
+            expiry & !old.expiry & FIELDS == 0
+                || matches!(old.kind, Kind::Collection(head) if head.what == Type::Hash),
+            "only a hash has fields that expire"
+        );
         self.shards[place.shard].set(old.at.add(EXPIRY_AT), expiry);
         let before = (old.expiry != 0).then_some(old.at);
         self.count_fields_of(place, old.expiry, expiry);

@@ -32,6 +32,7 @@ impl Txn<'_> {
     /// changes must be committed, and their listed changes handled: the list is cleared. Returns
     /// true if there is anything to commit; the caller commits.
     pub fn delete_lazily_expired(&mut self) -> bool {
+        debug_assert!(!self.is_dirty(), "the earlier changes are no longer listed");
         (self.changes, self.committed) = (None, false);
         for (db, bytes) in
             self.lazily_expired.take().into_iter().flat_map(|lazily_expired| *lazily_expired)

@@ -143,6 +143,7 @@ impl<'k> Txn<'k> {
         shards: SmallVec<[Shard<'k>; SHARDS]>,
         now: u64,
     ) -> Txn<'k> {
+        debug_assert!(shards.is_sorted_by(|a, b| a.id() < b.id()), "shards are searched by number");
         // The map changes only while all shards are locked, so it is constant while any shard is.
         let map = shared.map.load(Ordering::Acquire);
         Txn {
@@ -219,6 +220,9 @@ impl<'k> Txn<'k> {
             false => self.shards.len(),
         };
         self.shards.insert(at, locked);
+        debug_assert!(
+            !FaultPoint::ExtendInOrder.is_enabled() || self.shards.is_sorted_by_key(Shard::id)
+        );
         if let Some(changes) = &mut self.changes {
             changes.insert_shard(at);
         }
@@ -228,6 +232,7 @@ impl<'k> Txn<'k> {
 
     /// Attaches a prepared string, for the command that will set it.
     pub fn attach(&mut self, prepared: Prepared<'k>) {
+        debug_assert!(self.attached.is_none(), "a transaction has one large string at most");
         self.attached = Some(Box::new(prepared));
     }
 
@@ -258,6 +263,7 @@ impl<'k> Txn<'k> {
 
     #[inline]
     fn position(&self, shard: usize) -> Option<usize> {
+        debug_assert!(shard < self.shared.shards(), "no shard has this number");
         match self.shards.len() {
             1 => (self.shards[0].id() == shard).then_some(0),
             _ if self.covers_all() => Some(shard),

@@ -9,8 +9,8 @@ use structures::index::Slot;
 use super::{Expire, KeyLocation};
 use crate::collection::Head;
 use crate::entry::{self, Value};
-use crate::layout::{Counts, KEY_INLINE, Kind};
-use crate::{Db, Error, Key, Txn};
+use crate::layout::{Counts, FIELDS, KEY_INLINE, Kind};
+use crate::{Db, Error, Key, Txn, Type};
 
 /// A key's entry as a writer found it.
 #[derive(Clone, Copy)]
@@ -91,6 +91,11 @@ impl Txn<'_> {
         expire: Expire,
     ) -> Result<(), Error> {
         let expiry = expire.resolve(old.map_or(0, |old| old.expiry));
+        debug_assert!(
+            expiry & FIELDS == 0
+                || matches!(value, Value::Collection(head, _) if head.what == Type::Hash),
+            "only a hash has fields that expire"
+        );
         let shard = &mut self.shards[place.shard];
         if let Some(old) = old {
             shard.expect_free(old.at);
@@ -121,6 +126,7 @@ impl Txn<'_> {
         expiry: u64,
     ) -> Result<(), Error> {
         self.forget();
+        debug_assert!(old.is_some() || self.slot(place, key).is_none(), "a key has one entry");
         let index = self.keys_index(place);
         let hashing = &self.shared.hashing;
         let shard = &mut self.shards[place.shard];
@@ -214,6 +220,7 @@ impl Txn<'_> {
     ) {
         let shard = &mut self.shards[place.shard];
         if before != after {
+            debug_assert!(after != 0, "a cell of 0 reads as lost");
             let cell = entry::cell(shard, old.at);
             shard.set(cell, after);
         }
