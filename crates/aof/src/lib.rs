@@ -10,7 +10,7 @@
 //!   the old log.
 //! - [`Aof`] buffers appended commands, writes them out, makes them durable (group commit), and
 //!   fails for good if a second try would prove nothing.
-//! - [`Rewrite`] replaces base and increments by a new base, while the log is being appended to.
+//! - [`Rewrite`] replaces base and increments with a new base, while the log is being appended to.
 //!
 //! Invariants:
 //!

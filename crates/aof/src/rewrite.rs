@@ -1,4 +1,4 @@
-//! Replaces base and increments by a new base while the log is being appended to.
+//! Replaces base and increments with a new base while the log is being appended to.
 //!
 //! ```text
 //! begin    makes the next increment (not listed) and a temporary base

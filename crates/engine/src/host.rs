@@ -181,7 +181,7 @@ pub struct Facts {
     pub hz: u64,
     /// Threads that serve connections.
     pub threads: usize,
-    /// Maximum of clients at once.
+    /// Maximum number of clients at once.
     pub max_clients: u64,
     /// Connections accepted.
     pub connections: u64,
@@ -351,7 +351,7 @@ pub struct RdbFacts {
     pub keys: u64,
     /// Keys that it will have in all.
     pub total: u64,
-    /// Maximum of bytes that the snapshot of the last one held.
+    /// The most bytes that the snapshot of the last one held.
     pub held: u64,
     /// Keys that were loaded from the dump at the start.
     pub loaded: u64,

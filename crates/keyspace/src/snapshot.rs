@@ -237,8 +237,8 @@ impl<S: Borrow<Snapshot>> SnapshotWalk<S> {
         self.snapshot.borrow()
     }
 
-    /// Replaces the contents of `items` by the next keys. Returns `false` if there are no more: all
-    /// have been read. The order is by shard, and by database within each shard. An error means
+    /// Replaces the contents of `items` with the next keys. Returns `false` if there are no more:
+    /// all have been read. The order is by shard, and by database within each shard. An error means
     /// that the heap gave up the snapshot, and that what was read so far is incomplete.
     pub fn next(&mut self, items: &mut Vec<Item>) -> Result<bool, SnapshotLost> {
         items.clear();

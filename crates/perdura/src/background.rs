@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use keyspace::{Compacted, Compaction, Keyspace};
 
-/// Maximum of keys or blocks per step.
+/// Maximum number of keys or blocks per step.
 const STEP: usize = 64;
 const PAUSE: Duration = Duration::from_millis(100);
 /// Pauses after which free space that stayed unused may be given back.

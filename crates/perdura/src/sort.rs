@@ -99,7 +99,7 @@ pub trait Sorting: Execute {
         self.on(&[key.as_ref()], |tx| tx.sorted_elements(&key, order))
     }
 
-    /// Replaces `target` by a list of the sorted elements of a list, a set or a sorted set. If
+    /// Replaces `target` with a list of the sorted elements of a list, a set or a sorted set. If
     /// there are none, `target` is deleted. Returns how many there are.
     ///
     /// # Errors

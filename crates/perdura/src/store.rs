@@ -38,7 +38,7 @@ pub struct Usage {
     pub size: u64,
     /// Bytes of it that take space: without those that were given back.
     pub space: u64,
-    /// Maximum of bytes that it may take.
+    /// Maximum number of bytes that it may take.
     pub limit: u64,
 }
 

@@ -114,7 +114,7 @@ pub trait Strings: Execute {
         self.whole(&[key.as_ref()], |tx| tx.set_new(key.as_ref(), value.as_ref(), Some(ttl)))
     }
 
-    /// Replaces the value by `new` if it is `expected`. Returns true if it was. `None` means no
+    /// Replaces the value with `new` if it is `expected`. Returns true if it was. `None` means no
     /// key: as `expected`, that there is none; as `new`, that it is deleted. An expiry time is
     /// kept.
     ///
@@ -148,8 +148,8 @@ pub trait Strings: Execute {
         })
     }
 
-    /// Replaces a value by what `update` makes of it, with `None` for no key, and returns the old
-    /// one. An expiry time is kept. The key is locked while `update` runs.
+    /// Replaces a value with what `update` makes of it (`None` stands for no key), and returns the
+    /// old one. An expiry time is kept. The key is locked while `update` runs.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -131,7 +131,7 @@ pub(crate) fn prefault(domain: Domain, at: *mut u8, len: usize) {
     let _ = unsafe { madvise(at.cast(), len, advice) };
 }
 
-/// Replaces small pages by huge ones in a tmpfs file, whose pages are small unless its mount says
+/// Replaces small pages with huge ones in a tmpfs file, whose pages are small unless its mount says
 /// otherwise: translating addresses in small pages takes a tenth of a server's time for SETs of 32
 /// bytes, a fifth for 4 KiB (`docs/benchmarks.md`). Since Linux 6.1. A DAX file system, which maps
 /// aligned extents by huge pages itself, and a file system on a disk refuse this, which changes

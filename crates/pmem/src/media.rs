@@ -2,9 +2,10 @@
 //! and reported to the layer that knows what the bytes meant.
 //!
 //! An access to bytes that the medium can no longer return (or that the file no longer has) ends in
-//! `SIGBUS`. The handler in `signal` calls [`Watched::quarantine`]: it replaces the damaged page by
-//! a private one, with every line that can still be read and zeros for the others, so that the
-//! access continues and the neighbours of a lost line are preserved. After that, in ordinary code:
+//! `SIGBUS`. The handler in `signal` calls [`Watched::quarantine`]: it replaces the damaged page
+//! with a private one, which has every line that can still be read and zeros for the others, so that
+//! the access continues and the neighbours of a lost line are preserved. After that, in ordinary
+//! code:
 //!
 //! - The layer above records the loss where it outlives the process ([`Watched::unrecorded`]).
 //! - [`Watched::repair`] writes the page to the file (on persistent memory that clears the error)
@@ -274,7 +275,7 @@ impl Watched {
         (self.base.load(Ordering::Relaxed) + at as usize) as *mut libc::c_void
     }
 
-    /// Replaces the page at `at` by a private one. Called by the signal handler: uses only system
+    /// Replaces the page at `at` with a private one. Called by the signal handler: uses only system
     /// calls and atomics.
     pub(crate) fn quarantine(&self, at: u64) -> Quarantined {
         let page = at & !(PAGE - 1);
@@ -303,7 +304,7 @@ impl Watched {
         Quarantined::Hopeless
     }
 
-    /// Replaces a page that cannot be remembered by a page of zeros. Nothing more is written, and
+    /// Replaces a page that cannot be remembered with a page of zeros. Nothing more is written, and
     /// what is read has no effect, since the remembered pages stay unresolved until the store has
     /// stopped.
     ///

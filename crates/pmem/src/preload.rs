@@ -15,7 +15,7 @@ use std::os::unix::fs::FileExt;
 /// Bytes that are read at once.
 const CHUNK: u64 = 64 << 20;
 
-/// Replaces a private mapping of a file by anonymous memory with the file's bytes.
+/// Replaces a private mapping of a file with anonymous memory that has the file's bytes.
 ///
 /// # Safety
 /// Nobody has been given an address in the mapping yet.

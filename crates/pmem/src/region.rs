@@ -360,7 +360,7 @@ impl Region {
         }
     }
 
-    /// Replaces the word at `off`, a multiple of 8, by the result of `change`. Not atomic with
+    /// Replaces the word at `off`, a multiple of 8, with the result of `change`. Not atomic with
     /// respect to other writers.
     ///
     /// # Safety

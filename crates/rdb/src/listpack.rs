@@ -229,7 +229,7 @@ impl Builder {
         self.count += 1;
     }
 
-    /// Replaces the first element, an integer, by another integer.
+    /// Replaces the first element, an integer, with another integer.
     pub(crate) fn replace_first_int(&mut self, int: i64) {
         let Some((_, len)) = decode(&self.bytes[HEAD..]) else { return };
         let end = HEAD + len + back_length(len, &mut [0; 5]).len();

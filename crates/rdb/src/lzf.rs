@@ -12,9 +12,9 @@
 const TABLE_BITS: u32 = 16;
 /// Bytes of the longest run of literals.
 pub const LONGEST_RUN: usize = 32;
-/// Maximum of bytes between a reference and what it refers to.
+/// Maximum number of bytes between a reference and what it refers to.
 pub const FARTHEST: usize = 1 << 13;
-/// Maximum of bytes that one reference represents.
+/// Maximum number of bytes that one reference represents.
 pub const LONGEST_MATCH: usize = 264;
 
 /// Strings up to this many bytes are decompressed into memory that is allocated at once.

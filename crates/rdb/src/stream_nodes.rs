@@ -9,11 +9,11 @@ use crate::{ListpackBuilder, StreamId};
 pub struct StreamLimit {
     /// Bytes from which on a node takes no more.
     pub bytes: usize,
-    /// Maximum of entries.
+    /// Maximum number of entries.
     pub entries: usize,
 }
 
-/// Maximum of bytes in a node.
+/// Maximum number of bytes in a node.
 const MOST_BYTES: usize = 1 << 30;
 
 /// A node, with the ID of its first entry, which its other IDs are relative to.

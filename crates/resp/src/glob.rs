@@ -59,8 +59,8 @@ const SHORT: usize = 64;
 /// Steps after which a pattern that is not short is compiled.
 const FEW_STEPS: usize = 4096;
 
-/// Maximum of stars in a pattern that may match, without one at its end; adjacent ones count as
-/// one.
+/// Maximum number of stars in a pattern that may match, without one at its end; adjacent ones count
+/// as one.
 const MOST_STARS: usize = 1000;
 
 fn match_once(pattern: &[u8], string: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> bool {

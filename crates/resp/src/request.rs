@@ -43,7 +43,7 @@ const UNESCAPED: usize = 1 << (usize::BITS - 1);
 pub struct Limits {
     /// The longest argument: `proto-max-bulk-len`. Inline commands have their own limit of 64 KiB.
     pub max_bulk: usize,
-    /// Maximum of arguments of one command.
+    /// Maximum number of arguments of one command.
     pub max_arguments: usize,
     /// Whether the client has authenticated (or need not): before that it is limited to ten
     /// arguments of 16 KiB.

@@ -32,7 +32,7 @@ pub(crate) fn position(lua: &Lua) -> Option<String> {
     None
 }
 
-/// Replaces a position inside the sandbox's own code by that of the calling script.
+/// Replaces a position inside the sandbox's own code with that of the calling script.
 fn with_position(message: &[u8], position: Option<&str>) -> Vec<u8> {
     let Some(rest) = without_own_position(message) else { return message.to_vec() };
     let Some(position) = position else { return rest.to_vec() };

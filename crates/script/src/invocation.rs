@@ -14,7 +14,7 @@ use mlua::{Function, Lua, LuaString, RegistryKey, Table, Value};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Maximum of items, and of their bytes, in a list that is kept for the next run.
+/// Maximum number of items, and of their bytes, in a list that is kept for the next run.
 const MOST_SHARED: usize = 32;
 const MOST_SHARED_BYTES: usize = 4096;
 

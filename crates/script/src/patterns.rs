@@ -7,10 +7,10 @@
 
 use crate::arguments::Raise;
 
-/// Maximum of captures, as in Lua.
+/// Maximum number of captures, as in Lua.
 const MOST_CAPTURES: usize = 32;
 
-/// Maximum of items that may wait for the rest of a match.
+/// Maximum number of items that may wait for the rest of a match.
 const DEEPEST: usize = 500;
 
 /// Steps between two checks whether to go on.

@@ -47,11 +47,11 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
-/// Maximum of bytes in a string, and of items in a list, for a frame.
+/// Maximum number of bytes in a string, and of items in a list, for a frame.
 pub(crate) const LONGEST_STRING: usize = 1 << 28;
 pub(crate) const LONGEST_LIST: usize = 1 << 16;
 
-/// Maximum of values that a frame has pushed at the same time.
+/// Maximum number of values that a frame has pushed at the same time.
 const MOST_PUSHED: u32 = 8;
 
 /// Slots that a protected call requests, as many as Lua gives a function.
@@ -367,7 +367,7 @@ impl Frame<'_> {
         self.pushed -= 2;
     }
 
-    /// Replaces the name that was pushed last by the field of that name in the table before it.
+    /// Replaces the name that was pushed last with the field of that name in the table before it.
     ///
     /// # Panics
     /// If there is no such table, or the name is no string.

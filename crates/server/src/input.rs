@@ -21,9 +21,9 @@ pub const FULL: usize = 64 * 1024;
 const SMALL_REQUESTS: u32 = 32;
 /// Space that a large argument gets at once.
 const CLAIM: usize = 64 * 1024;
-/// Maximum of bytes that are touched at once.
+/// Maximum number of bytes that are touched at once.
 pub const PIECE: usize = 512 * 1024;
-/// Maximum of bytes that are read at once.
+/// Maximum number of bytes that are read at once.
 pub const MOST_READ: usize = 256 * 1024;
 
 /// The input of a connection.

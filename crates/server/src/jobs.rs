@@ -34,7 +34,7 @@ pub(crate) fn start(shared: &Arc<Shared>) {
 /// Jobs that wait for one of the threads that run them.
 #[derive(Default)]
 struct JobQueue {
-    /// Maximum of threads.
+    /// Maximum number of threads.
     most: usize,
     state: Mutex<State>,
     added: Condvar,

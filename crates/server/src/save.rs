@@ -77,7 +77,7 @@ pub(crate) struct Saver {
     ending: AtomicBool,
     /// Keys of the dump that is being written.
     keys: AtomicU64,
-    /// Maximum of bytes that the snapshot of the last save held.
+    /// The most bytes that the snapshot of the last save held.
     held: AtomicU64,
     /// When the last dump was completed, in a file or sent, in unix seconds; 0 for none.
     last_copy_s: AtomicU64,

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Maximum of notes; when there are more, every second one is dropped, and the age becomes less
-/// exact.
+/// Maximum number of notes; when there are more, every second one is dropped, and the age becomes
+/// less exact.
 const NOTES: usize = 128;
 
 /// Positions, with the times at which they were the end.

@@ -61,7 +61,7 @@ pub(super) struct Who {
 }
 
 impl Who {
-    /// Replaces `<id2>` by client IDs.
+    /// Replaces `<id2>` with client IDs.
     pub(super) fn with_ids(&self, words: &Words) -> Words {
         let word = |word: &Vec<u8>| {
             let name = word.strip_prefix(b"<id").and_then(|rest| rest.strip_suffix(b">"));

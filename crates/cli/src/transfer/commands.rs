@@ -10,9 +10,9 @@ use super::socket::pack;
 use super::{Key, WriteError};
 use crate::dump::LONGEST;
 
-/// Maximum of elements in one command.
+/// Maximum number of elements in one command.
 pub const ELEMENTS: usize = 64;
-/// Maximum of bytes of elements in one command.
+/// Maximum number of bytes of elements in one command.
 pub const BYTES: usize = 64 << 10;
 
 /// Writes commands, and keeps track of the selected database.

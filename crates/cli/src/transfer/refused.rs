@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::shown;
 
-/// Maximum of keys that are named: enough to tell a server that takes none of millions from one
-/// that refuses some.
+/// Maximum number of keys that are named: enough to tell a server that takes none of millions from
+/// one that refuses some.
 const NAMED: usize = 1000;
 
 /// The error of a server without a database of that number.

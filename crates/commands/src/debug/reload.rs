@@ -150,7 +150,7 @@ fn load(
     if call.is_inner() { call.commit_part(txn) } else { call.commit_databases(txn) }
 }
 
-/// Replaces the data by the dump.
+/// Replaces the data with the dump.
 fn load_dump(
     call: &mut Call<'_>,
     session: &mut Session,

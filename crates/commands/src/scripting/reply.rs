@@ -44,7 +44,7 @@ pub(super) fn error_line(text: &[u8]) -> Vec<u8> {
     one_line(&text[..end])
 }
 
-/// Replaces line ends by spaces: a status must be one line.
+/// Replaces line ends with spaces: a status must be one line.
 fn one_line(text: &[u8]) -> Vec<u8> {
     text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
 }

@@ -347,7 +347,7 @@ fn reply(call: &mut Call<'_>, members: &Gathered) -> Done {
     Ok(())
 }
 
-/// Replaces the value of the first key by these members.
+/// Replaces the value of the first key with these members.
 fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, members: &Gathered) -> Done {
     let key = call.key(0);
     let was_there = match members.is_empty() {

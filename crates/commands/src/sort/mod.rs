@@ -158,7 +158,7 @@ fn reply(
     Ok(())
 }
 
-/// Replaces the value of the key after STORE by a list of these, or deletes it if there are none.
+/// Replaces the value of the key after STORE with a list of these, or deletes it if there are none.
 fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, values: &[Bytes]) -> Done {
     let (db, target, limits) = (call.db(), call.key(1), call.engine.config().list_limits());
     let was_there = match values.is_empty() {

@@ -116,7 +116,7 @@ impl<'t> Input<'t> {
         }
     }
 
-    /// Replaces each member's score by what `merge` makes of it and of the member's score here
+    /// Replaces each member's score with what `merge` makes of it and of the member's score here
     /// (`None` if it has no such member), and drops the members for which that is `None`.
     fn merge(
         &self,

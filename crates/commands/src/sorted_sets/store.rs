@@ -58,7 +58,7 @@ fn zrangestore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Replaces the value of a key by these members, each of which must be given once.
+/// Replaces the value of a key with these members, each of which must be given once.
 pub(crate) fn store<'a>(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,

@@ -23,9 +23,9 @@ use crate::failure::{Done, Failure};
 use crate::session::Session;
 use crate::table::spec::WRITE;
 
-/// Maximum of clients of a queue whose targets' shards are locked in advance.
+/// In each queue, the shards of the targets of at most this many clients are locked in advance.
 pub(crate) const TARGETS_IN_ADVANCE: usize = 16;
-/// Maximum of keys that are looked at to find the targets.
+/// Maximum number of keys that are looked at to find the targets.
 const MOST_TARGETS: usize = 64;
 
 /// The pause between two tries to lock shards that a long script may have locked.

@@ -47,7 +47,7 @@ pub(crate) fn slow_block(call: &Call<'_>, nanos: u64) -> Option<Box<SlowBlock>> 
     is_logged.then(|| Box::new(SlowBlock::new(&call.redacted_args(), nanos)))
 }
 
-/// Maximum of bytes that the frame of a request has for each argument, and for all.
+/// Maximum number of bytes that the frame of a request has for each argument, and for all.
 const FRAME: usize = 24;
 
 /// Returns true if the request or the reply of an execution may be logged for its size.

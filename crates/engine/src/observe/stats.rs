@@ -43,8 +43,8 @@ pub struct Stats {
     error_replies: AtomicU64,
 }
 
-/// Maximum of error codes, made up by scripts, that are counted by themselves; they must not fill
-/// the memory.
+/// Maximum number of error codes, made up by scripts, that are counted by themselves; they must not
+/// fill the memory.
 const MAX_INVENTED_CODES: usize = 128;
 
 /// The code by which the others are counted together, as in Valkey.

@@ -10,7 +10,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::scripts::interpreter_memory::InterpreterMemory;
 
-/// Maximum of scripts that are kept though they came with EVAL only. (The number is Redis 7.4's.)
+/// Maximum number of scripts that are kept though they came with EVAL only. (The number is that of
+/// Redis 7.4.)
 const MAX_EVALUATED: usize = 500;
 
 /// The scripts of an engine.

@@ -158,7 +158,7 @@ pub struct CommandSpec {
     pub value: Option<usize>,
     /// Which of its arguments are channels that it sends to or listens to.
     pub channels: Option<Channels>,
-    /// Replaces the secret words of a request by [`REDACTED`].
+    /// Replaces the secret words of a request with [`REDACTED`].
     pub redact: Option<fn(&mut [&[u8]])>,
     /// Estimates its work, if that may take long.
     pub weigh: Option<Weigh>,

@@ -56,7 +56,7 @@ impl SortedSets<'_, '_> {
         SortedSetEdit::new(self.txn, absent.place(), limits)
     }
 
-    /// Replaces the value of a key, of any type, by a sorted set of these members, which must be
+    /// Replaces the value of a key, of any type, with a sorted set of these members, which must be
     /// distinct. Returns true if anything was written.
     pub fn replace<'a>(
         &mut self,

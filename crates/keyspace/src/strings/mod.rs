@@ -256,7 +256,7 @@ impl Strings<'_, '_> {
         Ok(len)
     }
 
-    /// Replaces a short string, or none, by a copy with `bytes` at `at`.
+    /// Replaces a short string, or none, with a copy that has `bytes` at `at`.
     fn rewrite(
         &mut self,
         place: KeyLocation,

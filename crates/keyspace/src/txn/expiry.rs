@@ -58,7 +58,7 @@ impl Txn<'_> {
         self.link_expiry(place, key.hash, before, (expiry != 0).then_some(old.at))
     }
 
-    /// Replaces `before` by `after` in the index of expiry times; `None` stands for no entry.
+    /// Replaces `before` with `after` in the index of expiry times; `None` stands for no entry.
     #[inline]
     pub(super) fn link_expiry(
         &mut self,

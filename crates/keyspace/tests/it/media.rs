@@ -333,7 +333,7 @@ fn twin(pool: &Pool, lost: &HashMap<u64, String>) -> (String, String) {
     (name, lost)
 }
 
-/// Replaces a key in the last page by another key in the same space.
+/// Replaces a key in the last page with another key in the same space.
 fn replace(pool: &Pool, old: &str, new: &str) {
     let last = pool.last_page();
     write(&pool.ks, &[old], |txn| {

@@ -19,7 +19,7 @@ use crate::{Error, Perdura};
 
 pub use keys::{KeyCursor, KeyIter};
 
-/// Maximum of items in a batch.
+/// Maximum number of items in a batch.
 pub(crate) const ITEMS: usize = 64;
 /// Bytes after which a batch takes no more items.
 const BYTES: usize = 64 << 10;
@@ -56,7 +56,7 @@ impl<T> Batch<T> {
         self.items.len() >= ITEMS || self.bytes >= BYTES
     }
 
-    /// Replaces the batch by what `read` reads, and reads again if a loss ends that. Returns true
+    /// Replaces the batch with what `read` reads, and reads again if a loss ends that. Returns true
     /// if there may be more.
     fn fill(
         &mut self,

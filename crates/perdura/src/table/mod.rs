@@ -308,7 +308,7 @@ impl Open<'_> {
         if is_row { Ok(found) } else { Err(Error::NotARow) }
     }
 
-    /// Replaces the member of a row by another with the same key; none means no row.
+    /// Replaces the member of a row with another of the same key; none means no row.
     fn change_row(
         &mut self,
         name: &[u8],

@@ -28,7 +28,7 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
         self.compare_and_set(key, None, Some(value))
     }
 
-    /// Replaces a row's value by `new` if it is `expected`. Returns true if it was. `None` means
+    /// Replaces a row's value with `new` if it is `expected`. Returns true if it was. `None` means
     /// no row: as `expected`, that there is none; as `new`, that it is removed. Values are
     /// equal if their bytes are: 0.0 differs from -0.0, and a `Json` of a map is equal only if its
     /// entries come in the same order.
@@ -70,8 +70,8 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
         })
     }
 
-    /// Replaces a row's value by what `update` makes of it, with `None` for no row, and returns the
-    /// old one. The table is locked while `update` runs, once.
+    /// Replaces a row's value with what `update` makes of it (`None` stands for no row), and returns
+    /// the old one. The table is locked while `update` runs, once.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -69,7 +69,7 @@ impl Medium {
     }
 }
 
-/// Maximum of commits of an opening.
+/// Maximum number of commits of an opening.
 const OPENING_COMMITS: u64 = 32;
 
 pub(crate) type Dbs = Vec<Db>;

@@ -33,7 +33,7 @@ pub(super) struct Compiled {
     is_cut: bool,
 }
 
-/// Maximum of items that are compiled: eight bytes each.
+/// Maximum number of items that are compiled: eight bytes each.
 const MOST_PLACES: usize = 16 << 20;
 
 impl Compiled {

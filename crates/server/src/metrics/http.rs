@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::timeout;
 
-/// Maximum of bytes, and of headers, in the head of a request.
+/// Maximum number of bytes, and of headers, in the head of a request.
 const LONGEST: usize = 8192;
 const HEADERS: usize = 64;
 /// How long a request may take to arrive, and its answer to be accepted.

@@ -30,9 +30,9 @@ use crate::listen::{self, ListenError};
 use crate::shared::Shared;
 use http::Answer;
 
-/// Maximum of connected clients; for one more, the oldest is closed with 503.
+/// Maximum number of connected clients; for one more, the oldest is closed with 503.
 const CLIENTS: usize = 16;
-/// Maximum of clients that get metrics at once; one more is answered with 503.
+/// Maximum number of clients that get metrics at once; one more is answered with 503.
 const SCRAPES: usize = 2;
 /// How long metrics may take: as long as Prometheus waits by default.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(10);

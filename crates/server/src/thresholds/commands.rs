@@ -221,7 +221,7 @@ fn slow_commands() -> Vec<Row> {
     ]
 }
 
-/// Maximum of entries in the slow log and similar logs.
+/// Maximum number of entries in the slow log and similar logs.
 fn kept_entries() -> Vec<Row> {
     let kept = |threshold: &'static str, length: &'static str, get: &'static str| {
         move |ground: &Ground, limit: u64, amount: u64| {

@@ -227,8 +227,8 @@ impl Blob {
         Ok(Blob::table(table))
     }
 
-    /// Replaces the bytes of a blob of at most one block by at most [`MAX_BLOCK_LEN`] others, with
-    /// as much spare space after them as before, at most as many bytes again.
+    /// Replaces the bytes of a blob of at most one block with at most [`MAX_BLOCK_LEN`] others. The
+    /// spare space after them is that of before, at most as many bytes again.
     pub fn rewrite<S: Store>(self, store: &mut S, bytes: &[u8]) -> Result<Blob, Full> {
         match self.form() {
             Form::Block(block) if !bytes.is_empty() => {

@@ -88,7 +88,7 @@ fn slots<S: Store>(store: &S, segment: Ptr) -> impl Iterator<Item = u64> {
         .filter(|&slot| is_used(slot))
 }
 
-/// Replaces two halves by one segment; frees the node if that was all it had.
+/// Replaces two halves with one segment; frees the node if that was all it had.
 fn merge<S: Store>(
     store: &mut S,
     root: Ptr,

@@ -179,7 +179,7 @@ impl Index {
         split::depth_for(entries)
     }
 
-    /// Replaces the entry in a slot by one with the same hash; returns the new slot.
+    /// Replaces the entry in a slot with one that has the same hash; returns the new slot.
     pub fn replace<S: Store>(&self, store: &mut S, slot: Slot, entry: Ptr) -> Slot {
         let word = layout::slot(tag_of(slot.word), entry);
         store.set(slot.at, word);

@@ -76,7 +76,7 @@ fn write<S: Store>(store: &mut S, bytes: &[u8], count: usize) -> Result<NodeRef,
 }
 
 impl List {
-    /// Replaces one node, whose block has already been freed, by these nodes.
+    /// Replaces one node, whose block has already been freed, with these nodes.
     pub(super) fn put_nodes<S: Store>(
         self,
         store: &mut S,

@@ -231,7 +231,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Replaces a node by another one with the same base.
+    /// Replaces a node with another that has the same base.
     pub(super) fn put<S: Store>(
         &mut self,
         store: &mut S,

@@ -273,7 +273,7 @@ impl<K: Kind> Tree<K> {
         split_off::split_off_front::<K, S>(store, self.root, at)
     }
 
-    /// Replaces a cursor's item by another one that belongs to the same place; the cursor stays
+    /// Replaces a cursor's item with another one that belongs to the same place; the cursor stays
     /// valid.
     pub fn replace<S: Store>(&self, store: &mut S, at: &Cursor, item: Item) {
         let mut at = *at;

@@ -410,7 +410,7 @@ impl Clock for Ahead {
     }
 }
 
-/// Replaces `^key` by the result of DUMP.
+/// Replaces `^key` with the result of DUMP.
 fn with_dumps(line: Vec<Vec<u8>>, call: &mut dyn FnMut(&[Vec<u8>]) -> Reply) -> Vec<Vec<u8>> {
     let fill = |word: Vec<u8>| match word.strip_prefix(b"^") {
         Some(key) => match call(&[b"DUMP".to_vec(), key.to_vec()]) {
