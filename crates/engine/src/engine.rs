@@ -2,7 +2,8 @@
 //!
 //! It owns the command table, the settings and counters of commands and the registry of sessions,
 //! and borrows the keyspace, the command log and the server (`Host`) that it runs in. All of it is
-//! shared by all threads; the only locks on the path of a command are those of its shards.
+//! shared by all threads. A command takes the locks of its shards; it takes others only where
+//! clients wait or track, or where a log or replicas take its effects.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};

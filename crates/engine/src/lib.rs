@@ -6,10 +6,10 @@
 //! arity, flags and key positions, and the function that executes it. Dispatch, key locking and
 //! permissions follow from the spec.
 //!
-//! The path of a command: lookup, arity, authentication, queueing for MULTI, memory limit, health
-//! of the log; then the shards of its keys are locked, it runs, the transaction commits with one
-//! fence, its effects go into the command log, and the shards are unlocked. A command that fails
-//! leaves only its error reply.
+//! The path of a command: lookup, arity, authentication, permissions, memory limit, health of the
+//! log, queueing for MULTI; then the shards of its keys are locked, it runs, the transaction commits
+//! with one fence, its effects go into the command log, and the shards are unlocked. A command that
+//! fails leaves only its error reply.
 //!
 //! - [`table`]: commands by name, and their specs.
 //! - [`session`]: a connection's state, its client as others see it, users and permissions.

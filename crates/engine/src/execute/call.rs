@@ -32,8 +32,8 @@ pub enum Run {
     Reach(fn(&[&[u8]]) -> bool, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
     /// In a transaction over all shards.
     All(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
-    /// In one transaction after the other, each over one shard; the second function runs inside a
-    /// transaction over all shards.
+    /// It locks for itself, mostly one shard after the other; inside EXEC or a script, the second
+    /// function runs in a transaction over all shards.
     Walk(fn(&mut Call<'_>) -> Done, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
     /// A script or a function, which locks for itself.
     Script(&'static ScriptCommand),
@@ -81,7 +81,7 @@ pub struct Call<'a> {
     pub reply_from: usize,
     /// The time of the execution, in unix nanoseconds.
     pub now_ns: u64,
-    /// What goes into the command log.
+    /// What goes to the log, to replicas and to other clients.
     pub effects: &'a mut Effects,
     /// What follows the reply.
     pub next: Next,

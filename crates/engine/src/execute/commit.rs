@@ -19,13 +19,13 @@ type Shards = SmallVec<[usize; 8]>;
 pub struct Unit<'u> {
     /// The engine.
     pub engine: &'u Engine,
-    /// The session that ran it; none for the store's own work.
+    /// The session that ran it; none for the store's own work and for serving blocked clients.
     pub session: Option<&'u mut Session>,
     /// Commands for the log, and messages for clients.
     pub effects: &'u mut Effects,
     /// The data that its replies show.
     pub shown: Shown<'u>,
-    /// The maker of the transaction.
+    /// What the transaction is for.
     pub role: Role<'u>,
     /// Losses of the medium before the unit began.
     pub losses: Losses,
@@ -40,7 +40,7 @@ pub enum Shown<'u> {
     Keys(&'u [Key<'u>]),
 }
 
-/// The purpose of a transaction.
+/// What a transaction is for.
 pub enum Role<'u> {
     /// A command, a run, an EXEC, a deletion.
     Whole {
@@ -110,8 +110,8 @@ impl Unit<'_> {
         }
     }
 
-    /// Does the same for a transaction that the keyspace has committed by itself, and that is still
-    /// locked.
+    /// Like [`Unit::commit_and_notify`], for a transaction that the keyspace has committed by itself,
+    /// and that is still locked.
     pub(super) fn adopt_and_notify(&mut self, txn: &mut Txn<'_>) -> Result<Committed, Failure> {
         // The role may have changed between the commit and the collection of its effects.
         if self.engine.replication().is_replica() && self.engine.replication().stream().is_on() {

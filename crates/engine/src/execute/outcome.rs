@@ -44,7 +44,8 @@ pub enum Next {
 pub struct Outcome {
     /// What follows.
     pub next: Next,
-    /// The reply may leave when the command log is durable up to this offset; 0 for at once.
+    /// The reply may leave when the log is settled up to this offset: synced with `appendfsync
+    /// always`, else written; 0 for at once.
     pub durable_at: u64,
 }
 
@@ -56,6 +57,7 @@ pub struct Executed {
     pub requests: usize,
     /// What follows the last of them.
     pub next: Next,
-    /// The replies may leave when the command log is durable up to this offset; 0 for at once.
+    /// The replies may leave when the log is settled up to this offset (see [`Outcome`]); 0 for at
+    /// once.
     pub durable_at: u64,
 }

@@ -20,8 +20,8 @@
 //! [`Engine::unlocked`] takes the steps after the locks are released: it serves the clients that
 //! need shards which were not locked, and sends the large string that ends the reply.
 //!
-//! New consequences are added here. `tests/it/obligations.rs` tests that nothing is committed
-//! elsewhere.
+//! New consequences are added here. `crates/commands/tests/it/obligations.rs` tests that nothing is
+//! committed elsewhere.
 
 use keyspace::Txn;
 

@@ -51,7 +51,7 @@ pub struct Effects {
     is_streamed: bool,
     /// The classes of events that are published.
     events: EventClasses,
-    /// The begin of the last group, which is wrapped in MULTI and EXEC if it has more than one
+    /// Where the last group starts, which is wrapped in MULTI and EXEC if it has more than one
     /// command.
     group: Group,
     /// Changes of the transaction that were searched for expired and evicted keys.
@@ -91,7 +91,7 @@ const MAX_EVENT_BYTES: usize = 64 << 20;
 /// the memory by its calls. Sent lines are limited like all output of a client.
 const MAX_LINE_BYTES: usize = 64 << 20;
 
-/// The begin of a SELECT.
+/// How a SELECT starts.
 const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT";
 
 impl Effects {
@@ -192,7 +192,8 @@ impl Effects {
         self.deliveries.extend(later);
     }
 
-    /// Returns true if there is a log, so that rewriting commands is worthwhile.
+    /// Returns true if commands are collected, for the log or for replicas, so that rewriting them is
+    /// worthwhile.
     pub fn enabled(&self) -> bool {
         self.enabled
     }

@@ -6,8 +6,8 @@
 //! it, so a command is added by writing one const and naming it in its group's list.
 //!
 //! Invariants: names and flags are lower case as Redis prints them; a container (`subs` not empty)
-//! is never executed itself; categories that Redis derives from flags (`@write`, `@fast`, ...) are
-//! derived here too and not repeated in `acl`.
+//! is executed itself only if it says how, as COMMAND does; categories that Redis derives from flags
+//! (`@write`, `@fast`, ...) are derived here too and not repeated in `acl`.
 
 mod acl;
 mod arg;
@@ -207,7 +207,7 @@ impl CommandSpec {
         self.traits & what != 0
     }
 
-    /// Returns true if it is only a name for its subcommands.
+    /// Returns true if it has subcommands.
     pub const fn is_container(&self) -> bool {
         !self.subs.is_empty()
     }
