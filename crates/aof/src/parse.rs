@@ -62,7 +62,7 @@ enum Stop {
 }
 
 impl Parser {
-    /// Parses the begin of `bytes`.
+    /// Parses what `bytes` begins with.
     pub fn parse(&mut self, bytes: &[u8]) -> Parsed {
         self.words.clear();
         let found = match bytes.first() {

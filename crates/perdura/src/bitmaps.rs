@@ -109,7 +109,7 @@ pub trait Bitmaps: Execute {
         })
     }
 
-    /// Returns the position, from the begin of the string, of the first bit in part of it that is
+    /// Returns the position, from the start of the string, of the first bit in part of it that is
     /// set, or that is clear.
     ///
     /// The bit after the last one is clear: [`BitRange::All`] always has a clear one, even if there

@@ -92,7 +92,7 @@ pub trait ConsumerGroups: Execute {
             let key = tx.key(&key)?;
             tx.txn.find_mut(tx.db, &key)?;
             let made = tx.edit_stream(&key, |edit| {
-                // From the begin on, all entries that are read are counted.
+                // From the beginning on, all entries that are read are counted.
                 let read = (last == StreamId::MIN).then_some(0);
                 edit.create_group(group.as_ref(), last, read)
             })?;

@@ -1,4 +1,4 @@
-//! Errors of requests. Each ends the connection after the reply, as in Redis, since the begin of
+//! Errors of requests. Each ends the connection after the reply, as in Redis, since the start of
 //! the next command is unknown.
 
 use std::borrow::Cow;

@@ -29,7 +29,7 @@ const OWN_FILES: u64 = 32;
 pub(crate) const NO_READ_CACHE: &str =
     "a read cache is DRAM in front of persistent memory, and here all data is in DRAM";
 
-/// Sets directives to what the store makes of them, and names those that have no effect with it.
+/// Sets directives to the values that the store really uses, and names those without effect.
 pub(crate) fn fit_to_store(values: &mut Values, report: &Report) {
     let backend = report.backend;
     if backend == Backend::Aof {

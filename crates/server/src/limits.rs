@@ -24,7 +24,7 @@ pub(crate) struct Limits {
     pub(crate) defragment: AtomicBool,
     /// Whether keys are to be evicted although no command needs memory: `maxmemory` was changed.
     pub(crate) evict: AtomicBool,
-    /// Bytes that are scrubbed per second, and seconds from the begin of a pass to that of the
+    /// Bytes that are scrubbed per second, and seconds from the start of a pass to that of the
     /// next.
     pub(crate) scrub_rate: AtomicU64,
     pub(crate) scrub_every_s: AtomicU64,

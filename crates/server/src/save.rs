@@ -91,7 +91,7 @@ fn points(values: &Values) -> Vec<(u64, u64)> {
     pairs.iter().map(|[seconds, changes]| (*seconds, *changes)).collect()
 }
 
-/// Returns true if the server saves by itself.
+/// Returns true if save points are configured.
 pub(crate) fn has_points(values: &Values) -> bool {
     !values.save.is_empty()
 }

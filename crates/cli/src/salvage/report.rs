@@ -58,7 +58,7 @@ fn write_list(path: &Path, outcome: &Outcome) -> io::Result<()> {
     out.into_inner()?.sync_all()
 }
 
-/// Shows the begin of the list and the counts by kind, and writes the whole list.
+/// Shows the start of the list and the counts by kind, and writes the whole list.
 fn show_findings(options: &SalvageArguments, outcome: &Outcome) {
     outcome.pool.notes().iter().for_each(|note| eprintln!("{note}"));
     let findings = &outcome.findings;

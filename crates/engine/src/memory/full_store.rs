@@ -8,14 +8,14 @@ const FULL_SECONDS: u64 = 60;
 /// The percentage of the limit that is in use at least in a full store that is not fragmented.
 const USED_WHEN_FULL: u64 = 85;
 
-/// An engine's store with regard to its being full.
+/// Whether the store is full, and what is reported of it.
 #[derive(Clone, Copy)]
 pub struct FullStore<'e> {
     engine: &'e Engine,
 }
 
 impl Engine {
-    /// Returns the state of the store with regard to its being full.
+    /// Returns whether the store is full, and what is reported of it.
     pub fn full_store(&self) -> FullStore<'_> {
         FullStore { engine: self }
     }

@@ -97,8 +97,8 @@ impl MemoryLimits<'_> {
     /// Deletes keys by the eviction policy until no limit is exceeded ([`Evicted::Some`]), or as
     /// far as that is possible.
     fn evict(&self) -> Evicted {
-        // Data that is being loaded has no limit: it is to become what it was.
-        // What a replica has is for its primary to say.
+        // The limits do not apply while data is loaded. A replica evicts nothing: its primary sends a
+        // DEL.
         if self.engine.keyspace().excess() == 0
             || self.engine.config().loading()
             || self.engine.replication().is_replica()

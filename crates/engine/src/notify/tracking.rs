@@ -112,7 +112,7 @@ impl TrackingClients<'_> {
         client.prefixes.store(session.prefixes.len(), Relaxed);
     }
 
-    /// Notifies the client of nothing more. The keys that it has are forgotten when they change.
+    /// Stops notifying the client. Its keys are forgotten when they change.
     pub fn end(&self, session: &mut Session) {
         session.caching = false;
         if !session.client.tracking.is_on() {

@@ -1,4 +1,4 @@
-//! The begin of a wait.
+//! The beginning of a wait.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;

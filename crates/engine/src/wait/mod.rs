@@ -44,8 +44,8 @@
 //! is served before those that came first.
 //!
 //! **How a reply crosses threads.** The serving thread leaves it in the waiter, with the offset up
-//! to which the log must be settled, and wakes the connection's task on its own thread, which lets
-//! it through the same gate as any reply.
+//! to which the log must be settled, and wakes the connection's task on its own thread, which makes
+//! it wait at the worker's commit barrier, as any reply does.
 //!
 //! Locks are taken in the order: shards, claimed waiters, table. A thread that has claimed a waiter
 //! waits for no shard until it has released it.

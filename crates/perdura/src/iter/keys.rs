@@ -139,7 +139,7 @@ impl Iterator for KeyIter<'_> {
 pub struct KeyCursor {
     db: Db,
     wanted: Wanted,
-    /// The begin of the next step; none at the end.
+    /// Where the next step begins; none at the end.
     next: Option<u64>,
     found: VecDeque<Vec<u8>>,
 }

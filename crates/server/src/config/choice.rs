@@ -139,7 +139,7 @@ choices! {
         Warning = "warning",
     }
 
-    /// `supervised`: who is told that the server is ready.
+    /// `supervised`: how a supervisor is notified when the server is ready.
     Supervised {
         Upstart = "upstart",
         Systemd = "systemd",

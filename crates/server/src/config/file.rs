@@ -98,7 +98,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Reads `file`, then `more` lines as if they was at its end.
+    /// Reads `file`, then `more` as if its lines stood at the end of the file.
     pub fn read(file: Option<&Path>, more: &str) -> Result<(Values, Vec<String>), ReadError> {
         let mut reader = Reader::default();
         let mut text = match file {

@@ -17,7 +17,7 @@ pub(crate) enum News<'a> {
     Everything,
 }
 
-/// News on their way, encoded once for each protocol of their receivers.
+/// An invalidation message, encoded once for each protocol of its receivers.
 pub(crate) struct Message<'a> {
     news: News<'a>,
     /// See [`Client::post`].
