@@ -76,7 +76,7 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
             continue;
         }
         contained("blocked clients", || {
-            worker.shared.engine.waiters().retry_deferred(worker.number)
+            worker.shared.engine.blocked_clients().retry_deferred(worker.number)
         });
         contained("flushed scripts", || commands::free_flushed_scripts(&worker.shared.engine));
         let until = Instant::now() + period * SHARE / 100;
@@ -96,10 +96,10 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
 pub(crate) async fn serve_locked(worker: Arc<Worker>) {
     loop {
         worker.is_to_serve_soon().await;
-        while worker.shared.engine.waiters().must_retry_locked() {
+        while worker.shared.engine.blocked_clients().must_retry_locked() {
             tokio::time::sleep(RETRY).await;
             contained("blocked clients", || {
-                worker.shared.engine.waiters().retry_locked(worker.number)
+                worker.shared.engine.blocked_clients().retry_locked(worker.number)
             });
         }
     }

@@ -27,7 +27,7 @@ impl Worker {
     /// shard.
     #[inline]
     pub(crate) fn serve_soon(&self) {
-        if self.shared.engine.waiters().must_retry_locked() {
+        if self.shared.engine.blocked_clients().must_retry_locked() {
             self.locked.notify_one();
         }
     }

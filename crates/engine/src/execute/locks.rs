@@ -323,7 +323,7 @@ impl Engine {
     /// Locks also the shards needed to serve the clients that wait for `keys`, if no more than
     /// `most` elements come to each key: those of the targets of moves, and of the clients that
     /// wait for these. `txn` holds the shards of `keys`, and nothing was done in it yet. Clients
-    /// that are left out here are served by `Waiters::serve_deferred`.
+    /// that are left out here are served by `BlockedClients::serve_deferred`.
     fn extend_lock_set<'k, E>(
         &'k self,
         txn: Txn<'k>,

@@ -55,7 +55,7 @@ impl Unit<'_> {
         if let Role::Whole { databases } = self.role {
             let stripe = self.session.map_or(0, |session| session.stripe);
             let served =
-                self.engine.waiters().serve(txn, changed, databases, (stripe, self.losses));
+                self.engine.blocked_clients().serve(txn, changed, databases, (stripe, self.losses));
             if served && txn.has_lazily_expired() {
                 self.engine.delete_lazily_expired(txn);
             }
@@ -119,7 +119,7 @@ impl Engine {
     #[inline]
     pub fn unlocked(&self, call: &mut Call<'_>) -> Done {
         if !self.waiting().is_empty() {
-            self.waiters().serve_deferred(call.session.stripe);
+            self.blocked_clients().serve_deferred(call.session.stripe);
         }
         if call.pinned.is_some() { self.end_with_pinned(call) } else { Ok(()) }
     }

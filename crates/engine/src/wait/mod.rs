@@ -58,4 +58,4 @@ pub(crate) mod stop;
 pub mod waiting;
 
 pub use operation::serve_or_block;
-pub use serve::Waiters;
+pub use serve::BlockedClients;

@@ -55,19 +55,19 @@ struct Round<'e> {
 
 /// The clients that wait for keys.
 #[derive(Clone, Copy)]
-pub struct Waiters<'e> {
+pub struct BlockedClients<'e> {
     pub(super) engine: &'e Engine,
 }
 
 impl Engine {
     /// Returns its clients that wait for keys.
     #[inline]
-    pub fn waiters(&self) -> Waiters<'_> {
-        Waiters { engine: self }
+    pub fn blocked_clients(&self) -> BlockedClients<'_> {
+        BlockedClients { engine: self }
     }
 }
 
-impl Waiters<'_> {
+impl BlockedClients<'_> {
     /// Serves the clients that wait for what the transaction changed, which is committed and still
     /// holds its locks. `changed` says that it changed what it lists, `databases` that it may have
     /// changed whole databases; `stripe` is the number of this thread. Returns false if serving
@@ -111,7 +111,7 @@ impl Waiters<'_> {
     }
 
     /// Tries again to serve clients whose shards were locked. To be called soon after
-    /// [`Waiters::must_retry_locked`] returned true, with no shard locked.
+    /// [`BlockedClients::must_retry_locked`] returned true, with no shard locked.
     pub fn retry_locked(&self, stripe: usize) {
         let locked = self.engine.deferred().locked.take();
         locked.into_iter().for_each(|place| self.serve_key(stripe, place));
