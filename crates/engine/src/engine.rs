@@ -20,7 +20,7 @@ use crate::notify::events::{EventClass, EventClasses};
 use crate::notify::hub::Hub;
 use crate::notify::tracker::Tracker;
 use crate::observe::state::State;
-use crate::observe::stats::{Full, Stats};
+use crate::observe::stats::{Refusals, Stats};
 use crate::replication::Replication;
 use crate::scripts::cache::ScriptCache;
 use crate::scripts::libraries::Libraries;
@@ -81,7 +81,7 @@ pub struct Engine {
     deferred: Deferred,
     hub: Hub,
     tracker: Tracker,
-    full: Full,
+    refusals: Refusals,
     /// How far the compaction of sparsely used spans has come.
     pub(crate) compaction: Mutex<Compaction>,
     /// Runs a job on another thread; returns false if no thread is available.
@@ -148,7 +148,7 @@ impl Engine {
             deferred: Deferred::default(),
             hub: Hub::default(),
             tracker,
-            full: Full::default(),
+            refusals: Refusals::default(),
             compaction: Mutex::default(),
             spawn: OnceLock::new(),
             scripts: ScriptCache::default(),
@@ -287,8 +287,8 @@ impl Engine {
     }
 
     /// Returns the counts of commands that were refused because the store was full.
-    pub fn full(&self) -> &Full {
-        &self.full
+    pub fn refusals(&self) -> &Refusals {
+        &self.refusals
     }
 
     /// Returns a number that no other engine of the process has.

@@ -39,7 +39,7 @@ impl FullStore<'_> {
     pub fn why_no_writes(&self) -> Option<String> {
         self.engine.config().refusal().or_else(|| {
             let heap = self.engine.keyspace().heap();
-            let ago = self.engine.full().last_refused_s(self.engine.clock().unix_ms());
+            let ago = self.engine.refusals().last_refused_s(self.engine.clock().unix_ms());
             let is_full = ago.is_some_and(|ago| ago < FULL_SECONDS) && heap.has_no_space();
             is_full.then(|| {
                 format!(
@@ -54,7 +54,7 @@ impl FullStore<'_> {
     /// Counts a command that was refused because the store is full, and logs that once a minute.
     #[cold]
     pub fn record_refused(&self) {
-        if !self.engine.full().record(self.engine.clock().unix_ms()) {
+        if !self.engine.refusals().record(self.engine.clock().unix_ms()) {
             return;
         }
         let heap = self.engine.keyspace().heap();

@@ -185,13 +185,13 @@ const LOG_EVERY_MS: u64 = 60_000;
 
 /// Commands that were refused because the store was full.
 #[derive(Default)]
-pub struct Full {
+pub struct Refusals {
     refused: AtomicU64,
     last_ms: AtomicU64,
     logged_ms: AtomicU64,
 }
 
-impl Full {
+impl Refusals {
     /// Returns how many commands were refused.
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)

@@ -118,9 +118,9 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     page.line("volatile_medium", if volatile.is_empty() { "no" } else { volatile });
     page.line("durability", &facts.durability);
     page.flag("writes_stopped", heap.is_poisoned());
-    let full = engine.full();
-    let ago = full.last_refused_s(engine.clock().unix_ms());
-    page.line("full_refused_commands", full.refused());
+    let refusals = engine.refusals();
+    let ago = refusals.last_refused_s(engine.clock().unix_ms());
+    page.line("full_refused_commands", refusals.refused());
     page.line("full_last_refused_sec", ago.map_or(-1, |seconds| seconds as i64));
     page.line("writes_refused", engine.full_store().why_no_writes().unwrap_or_default());
     page.line("pool", &facts.pool);

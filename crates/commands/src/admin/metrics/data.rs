@@ -102,7 +102,7 @@ pub(super) fn persistence(page: &mut Page, engine: &Engine, facts: &Persistence)
     let refused = why_no_writes(engine).is_some();
     page.flag("perdura_writes_refused", "1 while writes are refused for another reason.", refused);
     let help = "Commands refused since the store was full.";
-    page.counter("perdura_full_refused_commands_total", help, engine.full().refused());
+    page.counter("perdura_full_refused_commands_total", help, engine.refusals().refused());
     if let Some(us) = facts.unsynced_us {
         let help = "Age of the oldest write that is not synced: what a power loss would take.";
         page.gauge("perdura_unsynced_age_seconds", help, seconds(us));
