@@ -1,7 +1,7 @@
-//! Making space: Redis's eviction policies over a pool of sampled candidates.
+//! Making space: Redis's eviction policies over sampled candidates.
 //!
 //! Redis samples some keys, keeps the sixteen best candidates so far, and evicts the best one. Here
-//! each shard has such a pool, and a step selects a shard at random, weighted by its number of
+//! each shard has candidates, and a step selects a shard at random, weighted by its number of
 //! keys. The hash spreads keys evenly, so the best candidate of a shard is nearly the best of all.
 //! A candidate whose score has fallen since it was sampled, because it was used, is dropped.
 //! Evictions are ordinary transactions.
@@ -9,7 +9,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::eviction::access::Which;
-use crate::eviction::{Pool, Random};
+use crate::eviction::{Candidates, Random};
 use crate::txn::KeyLocation;
 use crate::{Db, Error, Event, Eviction, Keyspace, Policy, Txn, entry};
 
@@ -113,8 +113,8 @@ impl Keyspace {
     }
 }
 
-/// Samples every database of the locked shard into the pool.
-fn sample(txn: &Txn<'_>, eviction: &Eviction, random: &mut Random, pool: &mut Pool) {
+/// Samples candidates from every database of the locked shard.
+fn sample(txn: &Txn<'_>, eviction: &Eviction, random: &mut Random, candidates: &mut Candidates) {
     let shard = &txn.shards[0];
     for db in Db::all() {
         let place = KeyLocation { shard: 0, db: txn.physical(db) };
@@ -136,7 +136,7 @@ fn sample(txn: &Txn<'_>, eviction: &Eviction, random: &mut Random, pool: &mut Po
             let key = entry::key(shard, at);
             let which = place.which(txn.shared().hashing.hash(&key));
             let score = score(txn, eviction, at, which, random);
-            pool.add_candidate(score, db, &key);
+            candidates.add_candidate(score, db, &key);
         }
     }
 }
@@ -164,12 +164,12 @@ fn evict_one(
     txn: &mut Txn<'_>,
     eviction: &Eviction,
     random: &mut Random,
-    pool: &mut Pool,
+    candidates: &mut Candidates,
 ) -> Result<bool, Error> {
     // A key sampled earlier may have been used, deleted, or made persistent since.
     for _ in 0..2 {
-        sample(txn, eviction, random, pool);
-        while let Some(candidate) = pool.take() {
+        sample(txn, eviction, random, candidates);
+        while let Some(candidate) = candidates.take() {
             let key = txn.key(&candidate.key);
             let place = txn.place(candidate.db, &key);
             let Some(slot) = txn.slot(place, &key) else { continue };
@@ -198,9 +198,10 @@ fn evict_some(
 ) -> Result<usize, Error> {
     debug_assert!(txn.shards.len() == 1, "keys of one shard are evicted");
     let volatile = txn.volatile(0);
-    let mut pool = heap::lock(&volatile.pool).unwrap_or_else(std::sync::PoisonError::into_inner);
+    let candidates = heap::lock(&volatile.candidates);
+    let mut candidates = candidates.unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut done = 0;
-    while done < budget && evict_one(txn, eviction, random, &mut pool)? {
+    while done < budget && evict_one(txn, eviction, random, &mut candidates)? {
         done += 1;
     }
     Ok(done)

@@ -215,7 +215,7 @@ impl Shared {
         self.maxmemory.store(eviction.maxmemory, Relaxed);
         self.eviction_limit.store(eviction.eviction_limit(self.heap.limit()), Relaxed);
         for volatile in &self.volatile_shards {
-            heap::lock(&volatile.pool).unwrap_or_else(PoisonError::into_inner).clear();
+            heap::lock(&volatile.candidates).unwrap_or_else(PoisonError::into_inner).clear();
             if is_other_kind {
                 volatile.access.convert(now, eviction.policy.is_lfu());
             }

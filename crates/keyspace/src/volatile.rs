@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use crate::eviction::Pool;
+use crate::eviction::Candidates;
 use crate::eviction::access::AccessTable;
 use crate::key::DATABASES;
 use crate::mean_ttl::MeanTtl;
@@ -19,7 +19,7 @@ pub(crate) struct VolatileShard {
     /// The number of listeners that want every change to be listed.
     pub(crate) followers: AtomicUsize,
     /// Candidates for eviction.
-    pub(crate) pool: Mutex<Pool>,
+    pub(crate) candidates: Mutex<Candidates>,
     /// The cursor from which the search for expired keys continues, per logical database.
     pub(crate) expire_cursors: [AtomicU64; DATABASES],
     /// Mean times to live, per logical database.
@@ -33,7 +33,7 @@ impl VolatileShard {
             counters: Counters::default(),
             watches: Watches::default(),
             followers: AtomicUsize::new(0),
-            pool: Mutex::default(),
+            candidates: Mutex::default(),
             expire_cursors: Default::default(),
             mean_ttls: Default::default(),
         }

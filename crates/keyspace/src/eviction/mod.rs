@@ -1,4 +1,4 @@
-//! The basis of eviction decisions: Redis's policies, the uses of keys, and a pool of sampled
+//! The basis of eviction decisions: Redis's policies, the uses of keys, and sampled
 //! candidates. `evict` makes space with them.
 
 pub(crate) mod access;
@@ -96,8 +96,8 @@ impl Eviction {
     }
 }
 
-/// The capacity of a pool; Redis's `EVPOOL_SIZE`.
-const POOL: usize = 16;
+/// The number of candidates that are kept in a shard; Redis's `EVPOOL_SIZE`.
+const KEPT: usize = 16;
 
 pub(crate) struct Candidate {
     /// The candidate with the highest score is evicted first.
@@ -108,17 +108,17 @@ pub(crate) struct Candidate {
 
 /// The best candidates sampled so far in a shard; the best one is last.
 #[derive(Default)]
-pub(crate) struct Pool {
+pub(crate) struct Candidates {
     candidates: Vec<Candidate>,
 }
 
-impl Pool {
+impl Candidates {
     pub(crate) fn add_candidate(&mut self, score: u64, db: Db, key: &[u8]) {
         if self.candidates.iter().any(|c| c.db == db && *c.key == *key) {
             return;
         }
         let at = self.candidates.partition_point(|c| c.score < score);
-        if self.candidates.len() == POOL {
+        if self.candidates.len() == KEPT {
             if at == 0 {
                 return;
             }
@@ -127,7 +127,7 @@ impl Pool {
         } else {
             self.candidates.insert(at, Candidate { score, db, key: key.into() });
         }
-        debug_assert!(self.candidates.len() <= POOL);
+        debug_assert!(self.candidates.len() <= KEPT);
         debug_assert!(self.candidates.is_sorted_by_key(|c| c.score), "the best one is last");
     }
 
