@@ -102,7 +102,7 @@ impl Keyspace {
                 locked = locked.or(Some(at));
                 continue;
             };
-            if evict_some(&mut txn, budget, &eviction, &mut random)? > 0 {
+            if evict_from_shard(&mut txn, budget, &eviction, &mut random)? > 0 {
                 debug_assert!(txn.pending_changes() > 0, "the log needs a DEL for each eviction");
                 txn.commit().map_err(|_| Error::ReadOnly)?;
                 held.done();
@@ -190,7 +190,7 @@ fn evict_one(
     Ok(false)
 }
 
-fn evict_some(
+fn evict_from_shard(
     txn: &mut Txn<'_>,
     budget: usize,
     eviction: &Eviction,
