@@ -65,13 +65,13 @@ impl MemoryLimits<'_> {
     pub fn evict_until_under_limit(&self, session: &Session) -> Result<bool, Failure> {
         loop {
             match self.evict() {
-                Evicted::Some => return Ok(true),
-                _ if !self.engine.keyspace().exceeds_maxmemory() => return Ok(true),
-                Evicted::Nothing => return Ok(false),
-                Evicted::Locked(shard) if session.gives_way => {
+                None => return Ok(true),
+                Some(_) if !self.engine.keyspace().exceeds_maxmemory() => return Ok(true),
+                Some(Evicted::Locked(shard)) if session.gives_way => {
                     return Err(Failure::locked([shard]));
                 }
-                Evicted::Locked(shard) => self.engine.wait_by_thread(&[shard]),
+                Some(Evicted::Locked(shard)) => self.engine.wait_by_thread(&[shard]),
+                Some(Evicted::Some | Evicted::Nothing) => return Ok(false),
             }
         }
     }
@@ -94,24 +94,24 @@ impl MemoryLimits<'_> {
             && self.engine.may_delete_now()
     }
 
-    /// Deletes keys by the eviction policy until no limit is exceeded ([`Evicted::Some`]), or as
-    /// far as that is possible.
-    fn evict(&self) -> Evicted {
+    /// Deletes keys by the eviction policy until no limit is exceeded. If one stays exceeded, returns
+    /// the result of the last step, which evicted nothing.
+    fn evict(&self) -> Option<Evicted> {
         // The limits do not apply while data is loaded. A replica evicts nothing: its primary sends a
         // DEL.
         if self.engine.keyspace().excess() == 0
             || self.engine.config().loading()
             || self.engine.replication().is_replica()
         {
-            return Evicted::Some;
+            return None;
         }
         let began = Instant::now();
-        let mut evicted = Evicted::Some;
-        while self.engine.keyspace().excess() > 0 && evicted == Evicted::Some {
-            evicted = self.engine.evict_some();
+        let mut last = Evicted::Some;
+        while self.engine.keyspace().excess() > 0 && last == Evicted::Some {
+            last = self.engine.evict_some();
         }
         self.engine.observe_latency("eviction-cycle", began.elapsed());
-        if self.engine.keyspace().excess() == 0 { Evicted::Some } else { evicted }
+        Some(last).filter(|last| *last != Evicted::Some && self.engine.keyspace().excess() > 0)
     }
 
     /// Makes space for a command of this many bytes that found no block in try number `tries`.
