@@ -234,7 +234,7 @@ impl Engine {
     fn attempt(&self, call: &mut Call<'_>, mark: Mark) -> Done {
         self.keyspace().retry_losses(Failure::has_unresolved_losses, |losses| {
             call.losses = losses;
-            let done = self.run(call);
+            let done = self.dispatch(call);
             if done.is_err() {
                 self.undo(call, mark);
             }
@@ -259,7 +259,7 @@ impl Engine {
             && self.memory_limits().free_for(call.args.iter().map(|arg| arg.len()).sum(), tries)
     }
 
-    fn run(&self, call: &mut Call<'_>) -> Done {
+    fn dispatch(&self, call: &mut Call<'_>) -> Done {
         let spec = call.command.spec;
         let takes_long = spec.is(TAKES_LONG)
             || spec.is(COMPILES) && has_long_text(call.args)

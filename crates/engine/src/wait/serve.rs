@@ -90,7 +90,7 @@ impl BlockedClients<'_> {
         if databases {
             self.engine.waiting().keys().iter().for_each(|(db, key)| round.list(*db, key));
         }
-        round.run(txn)
+        round.serve_all(txn)
     }
 
     /// Tries again to serve clients that could not be served. To be called periodically, with no
@@ -139,7 +139,7 @@ impl BlockedClients<'_> {
         };
         let mut round = Round::new(self.engine, stripe, losses);
         round.list(db, &bytes);
-        round.run(&mut txn);
+        round.serve_all(&mut txn);
     }
 }
 
@@ -167,7 +167,7 @@ impl<'e> Round<'e> {
     }
 
     /// Serves the listed keys. Returns false if that could not be committed.
-    fn run(mut self, txn: &mut Txn<'_>) -> bool {
+    fn serve_all(mut self, txn: &mut Txn<'_>) -> bool {
         while let Some(place) = self.ready.pop_front() {
             self.listed.remove(&place);
             let (db, bytes) = &place;
