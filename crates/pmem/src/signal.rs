@@ -70,7 +70,7 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
         if let Some((_, at)) = found {
             say(signal, at);
         }
-        pass_on(signal, info, context);
+        call_previous_handler(signal, info, context);
     }
 }
 
@@ -100,7 +100,7 @@ fn say(signal: i32, at: u64) {
 
 /// Passes a signal that is not ours on to the previous handler; for the default action, raises it
 /// again on return.
-fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+fn call_previous_handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = if signal == libc::SIGBUS { &BEFORE_BUS } else { &BEFORE_SEGV };
     let before = before.load(Ordering::Acquire);
     if before.is_null() {
