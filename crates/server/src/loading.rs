@@ -7,7 +7,7 @@ use commands::admin::LoadingFacts;
 
 /// Written by the thread that loads, read by INFO.
 #[derive(Default)]
-pub(crate) struct Loading {
+pub(crate) struct LoadProgress {
     /// When it began, in unix seconds; 0 before.
     started_s: AtomicU64,
     total: AtomicU64,
@@ -18,7 +18,7 @@ pub(crate) struct Loading {
     pub(crate) expired: AtomicU64,
 }
 
-impl Loading {
+impl LoadProgress {
     /// Records that loading begins.
     pub(crate) fn begin(&self, now_ms: u64) {
         self.started_s.store(now_ms / 1000, Relaxed);

@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::config::choice::AppendFsync;
 use crate::data_dir::DataDir;
 use crate::limits::Limits;
-use crate::loading::Loading;
+use crate::loading::LoadProgress;
 use crate::meter::Meter;
 use crate::oom_score::OomScore;
 use crate::pool_files::PoolFiles;
@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     pub(crate) tls: Tls,
     pub(crate) store: Report,
     pub(crate) data_dir: DataDir,
-    pub(crate) loading: Loading,
+    pub(crate) loading: LoadProgress,
     /// The journal of the pool, if it has one.
     pub(crate) journal: Option<Arc<PoolJournal>>,
     pub(crate) pool_files: PoolFiles,

@@ -13,7 +13,7 @@ use rdb::{Frame, Framing};
 use super::error::{LoadDumpError, refused};
 use crate::keys::dump::store::Parts;
 
-use super::{About, LoadedDump, Loading, Show};
+use super::{About, DumpLoad, LoadedDump, Show};
 
 /// The number of keys in a full batch.
 pub const KEYS: usize = 4096;
@@ -80,7 +80,7 @@ impl LoadBatch {
     }
 
     /// Stores all keys.
-    pub(super) fn store(&self, load: &Loading<'_>) -> Result<(), LoadDumpError> {
+    pub(super) fn store(&self, load: &DumpLoad<'_>) -> Result<(), LoadDumpError> {
         let keyspace = load.engine.keyspace();
         let hashed = |one| (keyspace.key(&self.bytes[BatchKey::range(one)]), one);
         let keys: Vec<HashedKey<'_>> = self.keys.iter().map(hashed).collect();
@@ -114,7 +114,7 @@ impl LoadBatch {
     /// threads need not wait for the shard until all are stored.
     fn store_some<'g>(
         &self,
-        load: &Loading<'_>,
+        load: &DumpLoad<'_>,
         mut txn: Txn<'_>,
         (parts, spare): (&mut Parts, &mut Vec<u8>),
         (keys, group): (&[HashedKey<'_>], &'g [u32]),

@@ -77,7 +77,7 @@ pub fn load_dump<R: BufRead>(
     from: R,
     options: &mut LoadOptions<'_>,
 ) -> Result<LoadedDump, LoadDumpError> {
-    let load = Loading::new(engine, options);
+    let load = DumpLoad::new(engine, options);
     let mut reader = dump_reader(engine, from, options)?;
     let _expected = Expected(engine.keyspace());
     let loaded = match engine.threads() {
@@ -98,7 +98,7 @@ pub(crate) fn load_dump_into<R: BufRead, T: Target>(
     options: &mut LoadOptions<'_>,
     target: &mut T,
 ) -> Result<LoadedDump, LoadDumpError> {
-    let load = Loading::new(engine, options);
+    let load = DumpLoad::new(engine, options);
     let mut reader = dump_reader(engine, from, options)?;
     let (mut db, mut loaded) = (Db::default(), LoadedDump::default());
     let mut parts = Parts::default();
@@ -178,7 +178,7 @@ impl LoadedDump {
 }
 
 /// The loading of a dump, by any number of threads.
-struct Loading<'e> {
+struct DumpLoad<'e> {
     engine: &'e Engine,
     keeps_expired: bool,
     /// The time of all transactions, unix ms.
@@ -192,14 +192,14 @@ struct Loading<'e> {
     stream_db: AtomicU64,
 }
 
-impl<'e> Loading<'e> {
-    fn new(engine: &'e Engine, options: &LoadOptions<'_>) -> Loading<'e> {
+impl<'e> DumpLoad<'e> {
+    fn new(engine: &'e Engine, options: &LoadOptions<'_>) -> DumpLoad<'e> {
         let keeps_expired = options.keeps_expired;
         // The commands that follow must find the keys that they found before.
         let now = if keeps_expired { 0 } else { engine.clock().unix_ms() };
         let (keys, expired, empty, skipped) = Default::default();
         let stream_db = AtomicU64::new(u64::MAX);
-        Loading { engine, keeps_expired, now, keys, expired, empty, skipped, stream_db }
+        DumpLoad { engine, keeps_expired, now, keys, expired, empty, skipped, stream_db }
     }
 
     fn loaded(&self, bytes: u64) -> LoadedDump {
