@@ -7,7 +7,7 @@ use keyspace::Txn;
 use keyspace::geo::score_of;
 
 use super::point::point;
-use crate::sorted_sets::add::{Options, add};
+use crate::sorted_sets::add::{ZAddOptions, add};
 
 pub(crate) const GEOADD: CommandSpec = CommandSpec {
     name: "geoadd",
@@ -35,7 +35,7 @@ pub(crate) const GEOADD: CommandSpec = CommandSpec {
 };
 
 fn geoadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let (mut options, mut at) = (Options::default(), 2);
+    let (mut options, mut at) = (ZAddOptions::default(), 2);
     while at < call.args.len() {
         match () {
             () if call.is(at, "NX") => options.only_new = true,

@@ -8,7 +8,7 @@ use keyspace::{Entry, Txn};
 use resp::number::parse_f64;
 
 use super::point::{point, unit};
-use super::select::{Options, Where, answer};
+use super::select::{SearchOptions, Where, answer};
 
 pub(crate) const GEORADIUS: CommandSpec = CommandSpec {
     name: "georadius",
@@ -229,7 +229,7 @@ fn search(
     area: Option<(Area, f64)>,
     first: usize,
 ) -> Done {
-    let (mut options, mut at) = (Options::default(), first);
+    let (mut options, mut at) = (SearchOptions::default(), first);
     let may_store = call.command.spec.has(WRITE);
     while at < call.args.len() {
         at += match options.read(call, at)? {

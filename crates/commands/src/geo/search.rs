@@ -8,7 +8,7 @@ use keyspace::{Entry, Txn};
 
 use super::point::{point, unit};
 use super::radius::{circle, length, point_of_member};
-use super::select::{Options, Where, answer};
+use super::select::{SearchOptions, Where, answer};
 
 const POLYGON: Arg = block(
     "polygon",
@@ -90,7 +90,7 @@ pub(crate) const GEOSEARCH: CommandSpec = CommandSpec {
 
 fn geosearch(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let source = txn.find(call.db(), &call.key(0));
-    search(call, txn, source, 2, Options::default())
+    search(call, txn, source, 2, SearchOptions::default())
 }
 
 pub(crate) const GEOSEARCHSTORE: CommandSpec = CommandSpec {
@@ -163,7 +163,7 @@ pub(crate) const GEOSEARCHSTORE: CommandSpec = CommandSpec {
 
 fn geosearchstore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let source = txn.find_mut_to_read(call.db(), &call.key(1))?;
-    search(call, txn, source, 3, Options { target: Some(0), ..Options::default() })
+    search(call, txn, source, 3, SearchOptions { target: Some(0), ..SearchOptions::default() })
 }
 
 /// The centre of a search: `Nowhere` if it is a member of a source that does not exist.
@@ -186,7 +186,7 @@ fn search(
     txn: &mut Txn<'_>,
     source: Option<Entry>,
     first: usize,
-    mut options: Options,
+    mut options: SearchOptions,
 ) -> Done {
     if let Some(entry) = &source {
         txn.sorted_set(entry)?;

@@ -26,7 +26,7 @@ pub(super) enum Where {
 
 /// Options of a request in addition to the area.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Options {
+pub(super) struct SearchOptions {
     pub(super) with_distance: bool,
     pub(super) with_hash: bool,
     pub(super) with_point: bool,
@@ -37,7 +37,7 @@ pub(super) struct Options {
     pub(super) target: Option<usize>,
 }
 
-impl Options {
+impl SearchOptions {
     /// Reads an option that both families have. Returns the number of words that it took; 0 if it
     /// is none.
     pub(super) fn read(&mut self, call: &Call<'_>, at: usize) -> Result<usize, Failure> {
@@ -83,7 +83,7 @@ pub(super) fn answer(
     txn: &mut Txn<'_>,
     source: Option<Entry>,
     place: Option<Where>,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Done {
     let (mut found, mut unit) = (Vec::new(), 1.0);
     if let (Some(entry), Some(place)) = (source, place) {
@@ -119,8 +119,8 @@ fn check_work(call: &Call<'_>, members: &SortedSetRef<'_>, place: &Where) -> Don
     call.check_work(candidates * CANDIDATE)
 }
 
-fn show(call: &mut Call<'_>, found: Vec<FoundItem>, options: &Options) {
-    let Options { with_distance, with_hash, with_point, .. } = *options;
+fn show(call: &mut Call<'_>, found: Vec<FoundItem>, options: &SearchOptions) {
+    let SearchOptions { with_distance, with_hash, with_point, .. } = *options;
     let more = [with_distance, with_hash, with_point].into_iter().map(usize::from).sum::<usize>();
     call.out.array(found.len());
     for FoundItem { member, score, distance, .. } in found {

@@ -29,7 +29,7 @@ use engine::failure::{Done, Failure, WRONG_TYPE};
 use engine::notify::events::EventClass;
 use engine::session::permissions::may_read_all_keys;
 use engine::spec::*;
-use options::Options;
+use options::SortOptions;
 use read::Reader;
 
 /// The group's commands.
@@ -97,7 +97,7 @@ pub(crate) const SORT_RO: CommandSpec = CommandSpec {
 
 /// Returns true if a request looks up keys that it does not name. A malformed one looks up nothing.
 fn reaches_beyond(args: &[&[u8]]) -> bool {
-    Options::parse(args, true, true).is_ok_and(|options| options.looks_up())
+    SortOptions::parse(args, true, true).is_ok_and(|options| options.looks_up())
 }
 
 fn sort(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
@@ -109,12 +109,12 @@ fn sort_ro(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 }
 
 /// Parses the arguments. Only users that may read every key may use patterns that look up keys.
-fn parse<'a>(call: &Call<'a>, may_store: bool) -> Result<Options<'a>, Failure> {
+fn parse<'a>(call: &Call<'a>, may_store: bool) -> Result<SortOptions<'a>, Failure> {
     let reads_all = may_read_all_keys(call.session, call.command, call.args);
-    Options::parse(call.args, may_store, reads_all)
+    SortOptions::parse(call.args, may_store, reads_all)
 }
 
-fn answer(call: &mut Call<'_>, txn: &mut Txn<'_>, mut options: Options<'_>) -> Done {
+fn answer(call: &mut Call<'_>, txn: &mut Txn<'_>, mut options: SortOptions<'_>) -> Done {
     let (source, stores, is_from_script) = (call.key(0), options.stores, call.is_from_script());
     let mut reader = Reader::new(call, txn, stores);
     let elements = match reader.find(&source)? {
@@ -143,7 +143,7 @@ fn kind(txn: &Txn<'_>, entry: &Entry) -> Result<Type, Failure> {
 fn reply(
     call: &mut Call<'_>,
     mut reader: Reader<'_, '_>,
-    options: &Options<'_>,
+    options: &SortOptions<'_>,
     elements: &[Bytes],
 ) -> Done {
     call.out.array(elements.len() * options.gets.len().max(1));

@@ -12,7 +12,7 @@ const NO_BY: &str = "ERR BY option of SORT denied due to insufficient ACL permis
 const NO_GET: &str = "ERR GET option of SORT denied due to insufficient ACL permissions.";
 
 /// The options of SORT.
-pub(super) struct Options<'a> {
+pub(super) struct SortOptions<'a> {
     /// Sorts by the values of the keys that this pattern names, and not by the elements themselves.
     pub(super) by: Option<Pattern<'a>>,
     /// Does not sort: a BY had no place for an element.
@@ -27,15 +27,15 @@ pub(super) struct Options<'a> {
     count: i64,
 }
 
-impl<'a> Options<'a> {
+impl<'a> SortOptions<'a> {
     /// Parses the arguments, with the command's name. SORT_RO knows no STORE. A user who may not
     /// read all keys may not use key patterns.
     pub(super) fn parse(
         args: &[&'a [u8]],
         may_store: bool,
         reads_all: bool,
-    ) -> Result<Options<'a>, Failure> {
-        let mut options = Options {
+    ) -> Result<SortOptions<'a>, Failure> {
+        let mut options = SortOptions {
             by: None,
             as_they_are: false,
             alpha: false,

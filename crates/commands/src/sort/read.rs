@@ -5,7 +5,7 @@ use engine::failure::Failure;
 use keyspace::{Db, Entry, Key, Text, Txn, Type};
 
 use super::Bytes;
-use super::options::Options;
+use super::options::SortOptions;
 use super::pattern::Pattern;
 use super::rows::{Row, Rows, Weight};
 
@@ -79,7 +79,7 @@ impl<'t, 'k> Reader<'t, 'k> {
     }
 
     /// Returns the weight of an element.
-    fn weigh(&mut self, options: &Options<'_>, element: &[u8]) -> Result<Weight, Failure> {
+    fn weigh(&mut self, options: &SortOptions<'_>, element: &[u8]) -> Result<Weight, Failure> {
         let Some(by) = &options.by else {
             return if options.alpha { Ok(Weight::Itself) } else { number(element) };
         };
@@ -100,7 +100,7 @@ pub(super) fn elements(
     reader: &mut Reader<'_, '_>,
     source: &Key<'_>,
     entry: Entry,
-    options: &Options<'_>,
+    options: &SortOptions<'_>,
 ) -> Result<Vec<Bytes>, Failure> {
     let kind = reader.txn.properties(&entry).value_type();
     let wanted = options.range(reader.txn.elements(&entry)?.count()?);
@@ -134,7 +134,7 @@ pub(super) fn elements(
 fn as_they_are(
     reader: &Reader<'_, '_>,
     entry: &Entry,
-    options: &Options<'_>,
+    options: &SortOptions<'_>,
     kind: Type,
 ) -> Result<Vec<Bytes>, Failure> {
     let txn = &*reader.txn;
@@ -165,7 +165,7 @@ fn as_they_are(
 /// missing value is empty.
 pub(super) fn values(
     reader: &mut Reader<'_, '_>,
-    options: &Options<'_>,
+    options: &SortOptions<'_>,
     elements: Vec<Bytes>,
 ) -> Result<Vec<Bytes>, Failure> {
     if options.gets.is_empty() {

@@ -35,7 +35,7 @@ pub(crate) const ZADD: CommandSpec = CommandSpec {
 
 /// The conditions for changing a score, and the form of the reply.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Options {
+pub(crate) struct ZAddOptions {
     pub(crate) only_new: bool,
     pub(crate) only_old: bool,
     only_greater: bool,
@@ -82,7 +82,7 @@ fn zincrby(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         return Err(SYNTAX.into());
     }
     let pairs = pairs(call, 2)?;
-    add(call, txn, Options { increment: true, ..Options::default() }, &pairs)
+    add(call, txn, ZAddOptions { increment: true, ..ZAddOptions::default() }, &pairs)
 }
 
 /// Returns the scores and members from this argument on.
@@ -93,8 +93,8 @@ fn pairs<'a>(call: &Call<'a>, first: usize) -> Result<Vec<(f64, &'a [u8])>, Fail
 }
 
 /// Parses the options; returns the position of the first score, too.
-fn parse(call: &Call<'_>) -> Result<(Options, usize), Failure> {
-    let (mut options, mut at) = (Options::default(), 2);
+fn parse(call: &Call<'_>) -> Result<(ZAddOptions, usize), Failure> {
+    let (mut options, mut at) = (ZAddOptions::default(), 2);
     while at < call.args.len() {
         match () {
             () if call.is(at, "NX") => options.only_new = true,
@@ -111,7 +111,7 @@ fn parse(call: &Call<'_>) -> Result<(Options, usize), Failure> {
     if words == 0 || words % 2 == 1 {
         return Err(SYNTAX.into());
     }
-    let Options { only_new, only_old, only_greater, only_less, .. } = options;
+    let ZAddOptions { only_new, only_old, only_greater, only_less, .. } = options;
     if only_new && only_old {
         return Err("ERR XX and NX options at the same time are not compatible".into());
     }
@@ -128,7 +128,7 @@ fn parse(call: &Call<'_>) -> Result<(Options, usize), Failure> {
 pub(crate) fn add(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,
-    options: Options,
+    options: ZAddOptions,
     pairs: &[(f64, &[u8])],
 ) -> Done {
     let limits = call.engine.config().sorted_set_limits();
@@ -159,7 +159,7 @@ pub(crate) fn add(
 
 impl Tally {
     /// Returns the new score of a member, if it gets one.
-    fn decide(&mut self, options: Options, old: Option<f64>, given: f64) -> Option<f64> {
+    fn decide(&mut self, options: ZAddOptions, old: Option<f64>, given: f64) -> Option<f64> {
         self.score = None;
         let Some(old) = old else {
             if options.only_old {

@@ -8,7 +8,7 @@ use keyspace::{StreamHead, StreamId, Txn};
 
 use super::id::Wanted;
 use super::references::{STRATEGY, Trimmed};
-use super::trim::{Options, exact};
+use super::trim::{TrimOptions, exact};
 use super::{reply, stream_mut};
 
 /// The maximum number of bytes of fields and values in one entry, as in Redis.
@@ -60,7 +60,7 @@ pub(crate) const XADD: CommandSpec = CommandSpec {
 };
 
 fn xadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let options = Options::parse(call, true)?;
+    let options = TrimOptions::parse(call, true)?;
     let words = call.args.get(options.id_at + 1..).unwrap_or_default();
     if words.len() < 2 || words.len() % 2 == 1 {
         return Err("ERR wrong number of arguments for 'xadd' command".into());
@@ -126,7 +126,7 @@ fn next(call: &Call<'_>, wanted: Wanted, head: &StreamHead) -> Result<StreamId, 
 fn log(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,
-    options: &Options,
+    options: &TrimOptions,
     id: StreamId,
     trimmed: &Trimmed,
 ) -> Done {

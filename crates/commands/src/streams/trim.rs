@@ -46,7 +46,7 @@ pub(crate) const XTRIM: CommandSpec = CommandSpec {
 };
 
 fn xtrim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let options = Options::parse(call, false)?;
+    let options = TrimOptions::parse(call, false)?;
     let Some(stream) = stream_mut(call, txn)? else {
         call.out.integer(0);
         return Ok(());
@@ -106,7 +106,7 @@ pub(super) fn exact(trim: StreamTrim, stream: &StreamRef<'_>) -> Result<Vec<Vec<
 
 /// The options between the key and the entry of XADD, or after the key of XTRIM.
 #[derive(Debug)]
-pub(super) struct Options {
+pub(super) struct TrimOptions {
     pub(super) trim: Option<StreamTrim>,
     /// What happens to references to deleted entries.
     pub(super) references: References,
@@ -116,8 +116,8 @@ pub(super) struct Options {
     pub(super) id_at: usize,
 }
 
-impl Options {
-    pub(super) fn parse(call: &Call<'_>, is_add: bool) -> Result<Options, Failure> {
+impl TrimOptions {
+    pub(super) fn parse(call: &Call<'_>, is_add: bool) -> Result<TrimOptions, Failure> {
         let (mut bound, mut whole_nodes, mut limit) = (None, false, None);
         let mut references = None;
         let (mut make, mut wanted, mut at) = (true, Wanted::Any, 2);
@@ -160,7 +160,7 @@ impl Options {
         let most = most(call, bound.is_some(), is_add, whole_nodes, limit)?;
         let trim = bound.map(|bound| StreamTrim { bound, whole_nodes, most });
         let references = references.unwrap_or_default();
-        Ok(Options { trim, references, make, id: wanted, id_at: at })
+        Ok(TrimOptions { trim, references, make, id: wanted, id_at: at })
     }
 }
 
