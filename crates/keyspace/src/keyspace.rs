@@ -213,13 +213,13 @@ impl Keyspace {
 
     /// Adds a listener to this shard: transactions list all changes in a shard that has listeners.
     /// A listener that is added while it holds the shard's lock misses no change.
-    pub fn follow(&self, shard: usize) {
-        self.shared.volatile(shard).followers.fetch_add(1, Relaxed);
+    pub fn listen(&self, shard: usize) {
+        self.shared.volatile(shard).listeners.fetch_add(1, Relaxed);
     }
 
-    /// Removes a listener that [`Keyspace::follow`] added.
-    pub fn unfollow(&self, shard: usize) {
-        self.shared.volatile(shard).followers.fetch_sub(1, Relaxed);
+    /// Removes a listener that [`Keyspace::listen`] added.
+    pub fn unlisten(&self, shard: usize) {
+        self.shared.volatile(shard).listeners.fetch_sub(1, Relaxed);
     }
 
     /// Sets whether transactions list new keys (`created`), and keys that readers do not find

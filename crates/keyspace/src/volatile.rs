@@ -17,7 +17,7 @@ pub(crate) struct VolatileShard {
     pub(crate) counters: Counters,
     pub(crate) watches: Watches,
     /// The number of listeners that want every change to be listed.
-    pub(crate) followers: AtomicUsize,
+    pub(crate) listeners: AtomicUsize,
     /// Candidates for eviction.
     pub(crate) candidates: Mutex<Candidates>,
     /// The cursor from which the search for expired keys continues, per logical database.
@@ -32,7 +32,7 @@ impl VolatileShard {
             access: AccessTable::new(now, seed),
             counters: Counters::default(),
             watches: Watches::default(),
-            followers: AtomicUsize::new(0),
+            listeners: AtomicUsize::new(0),
             candidates: Mutex::default(),
             expire_cursors: Default::default(),
             mean_ttls: Default::default(),

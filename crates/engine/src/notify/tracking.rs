@@ -16,7 +16,7 @@
 //! transaction that reads. A writer of the key holds that lock from before the change until the
 //! key's clients were notified. So either it comes before the read, which sees the change, or
 //! after, and finds the client in the table. The list of changes that this relies on is kept from
-//! when a client begins to track ([`keyspace::Keyspace::follow`]), which is before it reads.
+//! when a client begins to track ([`keyspace::Keyspace::listen`]), which is before it reads.
 //!
 //! **Order within a connection.** A message goes through the client's inbox, after the replies of
 //! commands that were executed before: a client is notified of its own change, and of a change of
@@ -101,7 +101,7 @@ impl TrackingClients<'_> {
         let client = &session.client;
         if !client.tracking.is_on() {
             (0..self.engine.keyspace().shards())
-                .for_each(|shard| self.engine.keyspace().follow(shard));
+                .for_each(|shard| self.engine.keyspace().listen(shard));
             self.engine.tracker().clients.fetch_add(1, Relaxed);
         }
         client.tracking.begin(options);
@@ -124,7 +124,7 @@ impl TrackingClients<'_> {
         session.client.prefixes.store(0, Relaxed);
         session.client.tracking.end();
         (0..self.engine.keyspace().shards())
-            .for_each(|shard| self.engine.keyspace().unfollow(shard));
+            .for_each(|shard| self.engine.keyspace().unlisten(shard));
         if self.engine.tracker().clients.fetch_sub(1, Relaxed) == 1 {
             // From now on changes remove no key.
             let has = |id| {

@@ -20,7 +20,7 @@
 //! transaction that found them empty. A thread that fills a key holds the lock of its shard from
 //! before the change until all were served. So either it comes before the blocking command, which
 //! finds the key filled, or after, and finds the waiter. The list of changes that it relies on is
-//! kept as long as a client waits in the shard ([`keyspace::Keyspace::follow`]). A move needs the
+//! kept as long as a client waits in the shard ([`keyspace::Keyspace::listen`]). A move needs the
 //! shard of its target too: a command that changes a key first locks the targets of the clients
 //! that wait for it, and so on (`Engine::extend_lock_set`): of the first clients in the queue, at
 //! most as many as the command may bring elements, and few. So a thousand clients on a key cost a

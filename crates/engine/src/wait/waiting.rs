@@ -81,7 +81,7 @@ impl Waiting {
         self.movers.fetch_add(usize::from(waiter.operation.target().is_some()), Relaxed);
         for bytes in &waiter.keys {
             let shard = keyspace.key(bytes).shard();
-            keyspace.follow(shard);
+            keyspace.listen(shard);
             let mut queues = self.queues(shard);
             let queues = queues.entry(bytes.clone()).or_default();
             let same = |queue: &Queue| (queue.db, queue.what) == (waiter.db, waiter.what);
@@ -116,7 +116,7 @@ impl Waiting {
                     table.remove(bytes);
                 }
             }
-            keyspace.unfollow(shard);
+            keyspace.unlisten(shard);
         }
         self.movers.fetch_sub(usize::from(waiter.operation.target().is_some()), Relaxed);
         self.count.fetch_sub(1, Relaxed);

@@ -35,7 +35,7 @@ impl Txn<'_> {
         let wanted = matches!(event, Expired | FieldExpired | Evicted)
             || self.shared.tracks_changes()
             || !self.volatile(shard).watches.is_empty()
-            || self.volatile(shard).followers.load(Ordering::Relaxed) > 0;
+            || self.volatile(shard).listeners.load(Ordering::Relaxed) > 0;
         if wanted {
             self.changes_mut().record_change(shard, db, key, event);
         }
