@@ -107,14 +107,14 @@ impl BlockedClients<'_> {
     /// Returns true if clients are to be served as soon as others have unlocked a shard.
     #[inline]
     pub fn must_retry_locked(&self) -> bool {
-        !self.engine.deferred().locked.is_empty()
+        !self.engine.deferred().contended.is_empty()
     }
 
     /// Tries again to serve clients whose shards were locked. To be called soon after
     /// [`BlockedClients::must_retry_locked`] returned true, with no shard locked.
     pub fn retry_locked(&self, stripe: usize) {
-        let locked = self.engine.deferred().locked.take();
-        locked.into_iter().for_each(|place| self.serve_key(stripe, place));
+        let contended = self.engine.deferred().contended.take();
+        contended.into_iter().for_each(|place| self.serve_key(stripe, place));
         self.serve_deferred(stripe);
     }
 
@@ -122,7 +122,7 @@ impl BlockedClients<'_> {
     /// when a command has released its locks.
     pub(crate) fn serve_deferred(&self, stripe: usize) {
         for _ in 0..ROUNDS {
-            let places = self.engine.deferred().not_locked.take();
+            let places = self.engine.deferred().uncovered.take();
             if places.is_empty() {
                 break;
             }
@@ -134,7 +134,7 @@ impl BlockedClients<'_> {
         let key = self.engine.keyspace().key(&bytes);
         let losses = self.engine.keyspace().losses();
         let Some(mut txn) = self.engine.lock_to_serve(&key) else {
-            self.engine.deferred().locked.add([(db, bytes)]);
+            self.engine.deferred().contended.add([(db, bytes)]);
             return;
         };
         let mut round = Round::new(self.engine, stripe, losses);
@@ -173,7 +173,7 @@ impl<'e> Round<'e> {
             let (db, bytes) = &place;
             let key = self.engine.keyspace().key(bytes);
             if !txn.covers(&key) {
-                self.engine.deferred().not_locked.add([place]);
+                self.engine.deferred().uncovered.add([place]);
                 continue;
             }
             for what in self.engine.waiting().wanted(*db, &key) {
@@ -211,7 +211,7 @@ impl<'e> Round<'e> {
             match attempt {
                 Attempt::Served | Attempt::Nothing => {}
                 Attempt::Stuck => return deferred.failed.add([place()]),
-                Attempt::NotLocked => return deferred.not_locked.add([place()]),
+                Attempt::NotLocked => return deferred.uncovered.add([place()]),
             }
         }
     }

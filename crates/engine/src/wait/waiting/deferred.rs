@@ -41,7 +41,7 @@ pub(crate) struct Deferred {
     pub(crate) failed: DeferredKeys,
     /// Serving needs shards that were not locked: to be done as soon as the locked ones are
     /// unlocked.
-    pub(crate) not_locked: DeferredKeys,
+    pub(crate) uncovered: DeferredKeys,
     /// Others have locked the shards: to be tried soon.
-    pub(crate) locked: DeferredKeys,
+    pub(crate) contended: DeferredKeys,
 }
