@@ -11,9 +11,9 @@ use crate::{Error, Txn, entry};
 
 /// The values that a transaction put into free queues: pairs of a shard and a number of values.
 #[derive(Default)]
-pub(super) struct Deferred(Vec<(usize, u64)>);
+pub(super) struct QueuedValues(Vec<(usize, u64)>);
 
-impl Deferred {
+impl QueuedValues {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

@@ -46,7 +46,7 @@ use structures::index::Index;
 use structures::reclaim::Queue;
 
 use self::lazy::LazilyExpired;
-use self::lazy_free::Deferred;
+use self::lazy_free::QueuedValues;
 use self::lookup::Memo;
 use crate::changes::Changes;
 use crate::eviction::access::Which;
@@ -130,7 +130,7 @@ pub struct Txn<'k> {
     /// Whether finding a key counts as a use of it.
     touches: bool,
     /// Values that are freed in the background after the commit.
-    deferred: Deferred,
+    deferred: QueuedValues,
     /// A buffer for the bytes of a packed collection that is being changed.
     spare: Vec<u8>,
 }
@@ -159,7 +159,7 @@ impl<'k> Txn<'k> {
             lazily_expired: None,
             attached: None,
             touches: true,
-            deferred: Deferred::default(),
+            deferred: QueuedValues::default(),
             spare: Vec::new(),
         }
     }
