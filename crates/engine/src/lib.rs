@@ -7,9 +7,9 @@
 //! permissions follow from the spec.
 //!
 //! The path of a command: lookup, arity, authentication, permissions, memory limit, health of the
-//! log, queueing for MULTI; then the shards of its keys are locked, it runs, the transaction commits
-//! with one fence, its effects go into the command log, and the shards are unlocked. A command that
-//! fails leaves only its error reply.
+//! log, queueing for MULTI; then the shards of its keys are locked, it runs, the transaction
+//! commits with one fence, its effects go into the command log, and the shards are unlocked. A
+//! command that fails leaves only its error reply.
 //!
 //! - [`table`]: commands by name, and their specs.
 //! - [`session`]: a connection's state, its client as others see it, users and permissions.

@@ -181,8 +181,8 @@ pub(crate) fn all<'a, K: AsRef<[u8]>>(
     std::iter::once(target.as_ref()).chain(sources.iter().map(AsRef::as_ref)).collect()
 }
 
-/// Returns the time `ttl` after `now`, in unix milliseconds; at most the last time that an entry can
-/// hold, whose highest bit is a flag.
+/// Returns the time `ttl` after `now`, in unix milliseconds; at most the last time that an entry
+/// can hold, whose highest bit is a flag.
 pub(crate) fn later(now: u64, ttl: Duration) -> u64 {
     let ttl = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
     now.saturating_add(ttl).min(i64::MAX as u64)

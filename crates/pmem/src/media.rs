@@ -3,9 +3,9 @@
 //!
 //! An access to bytes that the medium can no longer return (or that the file no longer has) ends in
 //! `SIGBUS`. The handler in `signal` calls [`Watched::quarantine`]: it replaces the damaged page
-//! with a private one, which has every line that can still be read and zeros for the others, so that
-//! the access continues and the neighbours of a lost line are preserved. After that, in ordinary
-//! code:
+//! with a private one, which has every line that can still be read and zeros for the others, so
+//! that the access continues and the neighbours of a lost line are preserved. After that, in
+//! ordinary code:
 //!
 //! - The layer above records the loss where it outlives the process ([`Watched::unrecorded`]).
 //! - [`Watched::repair`] writes the page to the file (on persistent memory that clears the error)

@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Maximum number of scripts that were compiled by EVAL and are kept, as in Redis 7.4. Programs that
-/// write values into the text of scripts would otherwise fill the memory.
+/// Maximum number of scripts that were compiled by EVAL and are kept, as in Redis 7.4. Programs
+/// that write values into the text of scripts would otherwise fill the memory.
 const MOST_EVALUATED: usize = 500;
 
 #[derive(Default)]

@@ -1,5 +1,5 @@
-//! The progress of loading, at the start and of a primary's dump, for INFO; and the number of loaded
-//! keys.
+//! The progress of loading, at the start and of a primary's dump, for INFO; and the number of
+//! loaded keys.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -110,8 +110,8 @@ impl Unit<'_> {
         }
     }
 
-    /// Like [`Unit::commit_and_notify`], for a transaction that the keyspace has committed by itself,
-    /// and that is still locked.
+    /// Like [`Unit::commit_and_notify`], for a transaction that the keyspace has committed by
+    /// itself, and that is still locked.
     pub(super) fn adopt_and_notify(&mut self, txn: &mut Txn<'_>) -> Result<Committed, Failure> {
         // The role may have changed between the commit and the collection of its effects.
         if self.engine.replication().is_replica() && self.engine.replication().stream().is_on() {

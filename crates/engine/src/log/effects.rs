@@ -192,8 +192,8 @@ impl Effects {
         self.deliveries.extend(later);
     }
 
-    /// Returns true if commands are collected, for the log or for replicas, so that rewriting them is
-    /// worthwhile.
+    /// Returns true if commands are collected, for the log or for replicas, so that rewriting them
+    /// is worthwhile.
     pub fn enabled(&self) -> bool {
         self.enabled
     }

@@ -94,11 +94,11 @@ impl MemoryLimits<'_> {
             && self.engine.may_delete_now()
     }
 
-    /// Deletes keys by the eviction policy until no limit is exceeded. If one stays exceeded, returns
-    /// the result of the last step, which evicted nothing.
+    /// Deletes keys by the eviction policy until no limit is exceeded. If one stays exceeded,
+    /// returns the result of the last step, which evicted nothing.
     fn evict(&self) -> Option<Evicted> {
-        // The limits do not apply while data is loaded. A replica evicts nothing: its primary sends a
-        // DEL.
+        // The limits do not apply while data is loaded. A replica evicts nothing: its primary sends
+        // a DEL.
         if self.engine.keyspace().excess() == 0
             || self.engine.config().loading()
             || self.engine.replication().is_replica()

@@ -6,8 +6,8 @@
 //! it, so a command is added by writing one const and naming it in its group's list.
 //!
 //! Invariants: names and flags are lower case as Redis prints them; a container (`subs` not empty)
-//! is executed itself only if it says how, as COMMAND does; categories that Redis derives from flags
-//! (`@write`, `@fast`, ...) are derived here too and not repeated in `acl`.
+//! is executed itself only if it says how, as COMMAND does; categories that Redis derives from
+//! flags (`@write`, `@fast`, ...) are derived here too and not repeated in `acl`.
 
 mod acl;
 mod arg;

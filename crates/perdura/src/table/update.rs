@@ -70,8 +70,8 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
         })
     }
 
-    /// Replaces a row's value with what `update` makes of it (`None` stands for no row), and returns
-    /// the old one. The table is locked while `update` runs, once.
+    /// Replaces a row's value with what `update` makes of it (`None` stands for no row), and
+    /// returns the old one. The table is locked while `update` runs, once.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
