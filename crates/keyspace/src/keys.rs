@@ -53,7 +53,7 @@ impl Keys<'_, '_> {
     /// it.
     pub fn set_idle(&mut self, db: Db, key: &Key<'_>, idle_ms: u64) {
         if self.txn.shared().lfu().is_none() {
-            let (place, now) = (self.txn.place(db, key), self.txn.now());
+            let (place, now) = (self.txn.place(db, key), self.txn.used_at());
             self.txn.volatile(place.shard).access.set_idle(place.which(key.hash), now, idle_ms);
         }
     }
@@ -62,7 +62,7 @@ impl Keys<'_, '_> {
     /// since no other policy uses it.
     pub fn set_frequency(&mut self, db: Db, key: &Key<'_>, frequency: u8) {
         if let Some(lfu) = self.txn.shared().lfu() {
-            let (place, now) = (self.txn.place(db, key), self.txn.now());
+            let (place, now) = (self.txn.place(db, key), self.txn.used_at());
             let which = place.which(key.hash);
             self.txn.volatile(place.shard).access.set_frequency(which, now, lfu, frequency);
         }

@@ -92,7 +92,7 @@ impl LoadBatch {
         let (mut parts, mut spare, mut locked) = (Parts::default(), Vec::new(), 0);
         while let Some(group) = groups.pop_front() {
             let shard = shard_of(&group[0]);
-            let txn = match keyspace.try_begin(iter::once(shard), load.now) {
+            let mut txn = match keyspace.try_begin(iter::once(shard), load.now) {
                 Some(txn) => txn,
                 None if locked < groups.len() => {
                     locked += 1;
@@ -101,6 +101,7 @@ impl LoadBatch {
                 }
                 None => keyspace.begin_one(shard, load.now),
             };
+            txn.set_used_at(load.used_at);
             locked = 0;
             let rest = self.store_some(load, txn, (&mut parts, &mut spare), (&keys, group))?;
             if !rest.is_empty() {

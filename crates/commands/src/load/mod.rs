@@ -181,8 +181,10 @@ impl LoadedDump {
 struct DumpLoad<'e> {
     engine: &'e Engine,
     keeps_expired: bool,
-    /// The time of all transactions, unix ms.
+    /// The time of all transactions, unix ms,
     now: u64,
+    /// ... and of the uses of keys.
+    used_at: u64,
     keys: AtomicU64,
     expired: AtomicU64,
     empty: AtomicU64,
@@ -196,10 +198,11 @@ impl<'e> DumpLoad<'e> {
     fn new(engine: &'e Engine, options: &LoadOptions<'_>) -> DumpLoad<'e> {
         let keeps_expired = options.keeps_expired;
         // The commands that follow must find the keys that they found before.
-        let now = if keeps_expired { 0 } else { engine.clock().unix_ms() };
+        let used_at = engine.clock().unix_ms();
+        let now = if keeps_expired { 0 } else { used_at };
         let (keys, expired, empty, skipped) = Default::default();
         let stream_db = AtomicU64::new(u64::MAX);
-        DumpLoad { engine, keeps_expired, now, keys, expired, empty, skipped, stream_db }
+        DumpLoad { engine, keeps_expired, now, used_at, keys, expired, empty, skipped, stream_db }
     }
 
     fn loaded(&self, bytes: u64) -> LoadedDump {
@@ -284,6 +287,7 @@ impl<'e> DumpLoad<'e> {
         let keyspace = self.engine.keyspace();
         let hashed = keyspace.key(key);
         let mut txn = keyspace.begin_one(hashed.shard(), self.now);
+        txn.set_used_at(self.used_at);
         let (mut parts, whole) = (Parts::default(), (db, hashed, about));
         let fate = self.key(&mut txn, &mut parts, whole, true, |show| reader.value(show))?;
         txn.commit().map_err(|error| refused(key, &error.into()))?;

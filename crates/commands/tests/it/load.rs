@@ -4,7 +4,7 @@ use commands::{LoadOptions, LoadedDump, SaveOptions};
 
 use crate::support::{Client, engine};
 
-fn save(client: &Client) -> Vec<u8> {
+pub(crate) fn save(client: &Client) -> Vec<u8> {
     let options = SaveOptions {
         stream_db: &|| None,
         compresses: true,
@@ -19,7 +19,7 @@ fn save(client: &Client) -> Vec<u8> {
 }
 
 /// Loads into an empty keyspace; `None` if that failed.
-fn load(client: &mut Client, bytes: &[u8], verifies: bool) -> Option<LoadedDump> {
+pub(crate) fn load(client: &mut Client, bytes: &[u8], verifies: bool) -> Option<LoadedDump> {
     client.check("FLUSHALL", "OK");
     client.check("FUNCTION FLUSH", "OK");
     let mut options = LoadOptions { verifies, keeps_expired: true, report: &mut |_| {} };

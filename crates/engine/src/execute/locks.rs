@@ -61,7 +61,8 @@ impl Engine {
     /// so permissions that changed meanwhile are checked again.
     #[inline]
     pub(super) fn lock<'k>(&'k self, call: &Call<'_>, scope: Scope) -> Result<Txn<'k>, Failure> {
-        let txn = self.lock_scope(call, scope)?;
+        let mut txn = self.lock_scope(call, scope)?;
+        self.date_uses(call.session, &mut txn);
         if call.session.has_other_rules() {
             self.permissions().check(call.session, call.command, call.args)?;
         }
@@ -93,13 +94,23 @@ impl Engine {
         keys: Option<&[Key<'_>]>,
         now: u64,
     ) -> Result<Txn<'_>, Failure> {
-        match keys {
-            None => self.lock_shards(session, &self.all_shards(), now),
-            Some([]) => self.lock_shard(session, 0, now),
+        let mut txn = match keys {
+            None => self.lock_shards(session, &self.all_shards(), now)?,
+            Some([]) => self.lock_shard(session, 0, now)?,
             Some(keys) => {
                 let lock = |shards: &[usize]| self.lock_shards(session, shards, now);
-                self.extend_lock_set(lock(&shards_of(keys))?, keys, usize::MAX, lock)
+                self.extend_lock_set(lock(&shards_of(keys))?, keys, usize::MAX, lock)?
             }
+        };
+        self.date_uses(session, &mut txn);
+        Ok(txn)
+    }
+
+    /// Makes what a replayed command uses be used at the time of day, although nothing expires.
+    #[inline]
+    fn date_uses(&self, session: &Session, txn: &mut Txn<'_>) {
+        if session.replay {
+            txn.set_used_at(self.clock.unix_ms());
         }
     }
 
@@ -284,7 +295,8 @@ impl Engine {
         now: u64,
     ) -> Option<Txn<'_>> {
         let shards = steps.iter().flat_map(|step| step.keys).map(Key::shard);
-        let txn = self.keyspace().try_begin_as(shards, now, session.shard_wait.as_ref())?;
+        let mut txn = self.keyspace().try_begin_as(shards, now, session.shard_wait.as_ref())?;
+        self.date_uses(session, &mut txn);
         let awaited = |step: &Step<'_>| {
             step.command.spec.has(WRITE) && step.keys.iter().any(|key| self.waiting().has(key))
         };

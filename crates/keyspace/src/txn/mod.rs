@@ -114,6 +114,8 @@ pub struct Txn<'k> {
     pub(crate) shards: SmallVec<[Shard<'k>; SHARDS]>,
     map: u64,
     now: u64,
+    /// The time of uses of keys, if that is later.
+    used_at: u64,
     /// Allocated when there is something to list: most transactions list nothing.
     changes: Option<Box<Changes>>,
     /// Whether `changes` have been committed.
@@ -151,6 +153,7 @@ impl<'k> Txn<'k> {
             shards,
             map,
             now,
+            used_at: 0,
             changes: None,
             committed: false,
             is_new: false,

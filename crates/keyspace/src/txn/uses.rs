@@ -12,11 +12,24 @@ impl Txn<'_> {
         self.touches = touches;
     }
 
+    /// Sets the time of the uses of keys, in unix ms, for a transaction whose [time](Txn::now) is 0
+    /// so that nothing expires.
+    #[inline]
+    pub fn set_used_at(&mut self, time_of_day: u64) {
+        self.used_at = time_of_day;
+    }
+
+    /// Returns the time of the uses of keys.
+    #[inline]
+    pub(crate) fn used_at(&self) -> u64 {
+        self.now.max(self.used_at)
+    }
+
     #[inline]
     pub(crate) fn touch_key(&self, place: KeyLocation, key: &Key<'_>) {
         if self.touches {
             let which = place.which(key.hash);
-            self.volatile(place.shard).access.touch(which, self.now(), self.shared.lfu());
+            self.volatile(place.shard).access.touch(which, self.used_at(), self.shared.lfu());
         }
     }
 }

@@ -142,7 +142,8 @@ impl Txn<'_> {
                 let counts = self.counts(place);
                 self.set_counts(place, Counts { keys: counts.keys + 1, ..counts });
                 let volatile = self.volatile(place.shard);
-                volatile.access.begin(place.which(key.hash), self.now(), self.shared.lfu());
+                let used_at = self.used_at();
+                volatile.access.begin(place.which(key.hash), used_at, self.shared.lfu());
                 let is_overwritten = std::mem::take(&mut self.is_overwritten);
                 self.is_new = self.shared.lists_created() && !is_overwritten;
             }
