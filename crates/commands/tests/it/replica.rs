@@ -1,13 +1,16 @@
 //! A server that follows a primary, without the sockets: what it executes, and what its clients
 //! are told.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
-use commands::{Applier, Engine, Primary, ReceivedCommand};
+use commands::{Applier, Clock, CommandLog, Engine, EngineOptions, Primary, ReceivedCommand};
 use engine::replication::Wanted;
+use keyspace::Db;
 use replication::{Id, Replica, Stage};
 
-use crate::support::{Client, engine};
+use crate::load::{load, save};
+use crate::support::{Client, MemoryLog, TestClock, engine, volatile};
 
 /// Makes the server follow a primary, or nobody.
 fn follow(engine: &Engine, follows: bool) {
@@ -28,11 +31,12 @@ fn replica() -> Arc<Engine> {
 #[track_caller]
 fn receive(engine: &Engine, lines: &[&str]) {
     let mut applier = Applier::new(engine, engine.replication().stream().epoch(), None);
-    for line in lines {
-        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        let bytes = line.as_bytes();
-        applier.apply(&[ReceivedCommand { words: &words, bytes }]).expect("it is executed");
-    }
+    let words: Vec<Vec<&[u8]>> =
+        lines.iter().map(|line| line.split(' ').map(str::as_bytes).collect()).collect();
+    let received = lines.iter().zip(&words);
+    let commands: Vec<_> =
+        received.map(|(line, words)| ReceivedCommand { words, bytes: line.as_bytes() }).collect();
+    applier.apply(&commands).expect("they are executed");
 }
 
 #[test]
@@ -92,4 +96,119 @@ fn a_wait_after_a_promotion_is_for_the_present_history() {
     client.check("WAIT 1 0", "(integer) 1");
     client.check("SET a 1", "OK");
     assert!(wait(&mut client), "the replicas of this history were not asked");
+}
+
+/// Returns a server with a clock of its own.
+fn timed() -> (Arc<Engine>, Arc<TestClock>) {
+    let clock = TestClock::new(1_700_000_000_000);
+    let keyspace = volatile(4, 64 << 20);
+    let options = EngineOptions { clock: clock.clone(), ..EngineOptions::new(keyspace) };
+    (Arc::new(Engine::new(options)), clock)
+}
+
+#[test]
+fn what_is_received_was_used_when_it_came() {
+    let (engine, clock) = timed();
+    let mut client = Client::new(&engine);
+    client.check("SET own 1 PX 1000", "OK");
+    follow(&engine, true);
+    engine.replication().stream().adopt(Id::NONE, 0, None);
+    clock.advance_ms(100_000);
+    // In a run, in a transaction, by itself.
+    receive(&engine, &["SET one 1", "SET two 1", "MULTI", "SET three 1", "EXEC", "PERSIST own"]);
+    receive(&engine, &["SET four 1"]);
+    clock.advance_ms(50_000);
+    for key in ["one", "two", "three", "four"] {
+        client.check(&format!("OBJECT IDLETIME {key}"), "(integer) 50");
+    }
+    client.check("GET own", "\"1\"");
+}
+
+#[test]
+fn what_is_in_a_primarys_dump_was_used_when_it_was_loaded() {
+    let (engine, clock) = timed();
+    let mut client = Client::new(&engine);
+    client.check("SET a 1", "OK");
+    client.check("SET expired 1 PX 1000", "OK");
+    let dump = save(&client);
+    clock.advance_ms(100_000);
+    load(&mut client, &dump, true).expect("a dump");
+    clock.advance_ms(50_000);
+    client.check("OBJECT IDLETIME a", "(integer) 50");
+    client.check("DBSIZE", "(integer) 2");
+}
+
+/// A clock that gives the server a log when it is read next.
+#[derive(Default)]
+struct LateLog {
+    log: Arc<CountingLog>,
+    engine: Mutex<Option<Arc<Engine>>>,
+}
+
+impl Clock for LateLog {
+    fn unix_ns(&self) -> u64 {
+        if let Some(engine) = self.engine.lock().expect("no panic").take() {
+            assert!(engine.set_log(self.log.clone()));
+        }
+        1_700_000_000_000_000_000
+    }
+}
+
+/// A log that counts what it lacks.
+#[derive(Default)]
+struct CountingLog {
+    log: MemoryLog,
+    skipped: AtomicUsize,
+}
+
+impl CommandLog for CountingLog {
+    fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64 {
+        self.log.append(first, last, bytes)
+    }
+
+    fn note_skipped(&self) {
+        self.skipped.fetch_add(1, Relaxed);
+    }
+
+    fn end(&self) -> u64 {
+        self.log.end()
+    }
+
+    fn is_synchronous(&self) -> bool {
+        true
+    }
+
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
+    fn is_on(&self) -> bool {
+        true
+    }
+
+    fn is_durable(&self, _: u64) -> bool {
+        true
+    }
+
+    fn sync_to(&self, _: u64) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_log_that_comes_within_a_command_of_the_primary_knows_that_it_lacks_it() {
+    let clock = Arc::new(LateLog::default());
+    let keyspace = volatile(4, 64 << 20);
+    let options = EngineOptions { clock: clock.clone(), ..EngineOptions::new(keyspace) };
+    let engine = Arc::new(Engine::new(options));
+    follow(&engine, true);
+    engine.replication().stream().adopt(Id::NONE, 0, None);
+    let mut applier = Applier::new(&engine, engine.replication().stream().epoch(), None);
+    *clock.engine.lock().expect("no panic") = Some(Arc::clone(&engine));
+    let words: &[&[u8]] = &[b"SET", b"a", b"1"];
+    applier.apply(&[ReceivedCommand { words, bytes: b"set" }]).expect("it is executed");
+    assert!(engine.log().is_some());
+    assert_eq!((clock.log.log.lines().len(), clock.log.skipped.load(Relaxed)), (0, 1));
+    receive(&engine, &["SET b 1"]);
+    assert_eq!((clock.log.log.lines().len(), clock.log.skipped.load(Relaxed)), (2, 1));
 }

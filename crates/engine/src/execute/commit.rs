@@ -198,7 +198,9 @@ impl Unit<'_> {
         if log.is_none() && !is_streamed {
             return None;
         }
-        let replays = || self.session.as_ref().is_some_and(|session| session.replay);
+        // What is replayed is in the log already.
+        let replays =
+            || self.session.as_ref().is_some_and(|session| session.replay && !is_received);
         if committed && !self.effects.enabled() && !replays() {
             log.iter().for_each(|log| log.note_skipped());
             if is_streamed {
