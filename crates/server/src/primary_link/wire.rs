@@ -30,7 +30,6 @@ struct Inner {
     /// The number of the target that is followed.
     target: u64,
     heard: Instant,
-    patience: Duration,
     /// Sent when nothing was sent for a second: what shows the primary that this replica lives.
     sign: Option<&'static [u8]>,
     signed: Instant,
@@ -47,19 +46,11 @@ impl PrimaryWire {
         target: u64,
     ) -> io::Result<PrimaryWire> {
         let values = server.shared.config.values();
-        let patience = Duration::from_secs(u64::try_from(values.repl_timeout).unwrap_or(60));
         let is_encrypted = values.tls_replication;
         let wire = server.connect(&primary.host, primary.port, is_encrypted, (CONNECT, READ))?;
         let now = Instant::now();
-        let inner = Inner {
-            server: Arc::clone(server),
-            wire,
-            target,
-            heard: now,
-            patience,
-            sign: None,
-            signed: now,
-        };
+        let inner =
+            Inner { server: Arc::clone(server), wire, target, heard: now, sign: None, signed: now };
         Ok(PrimaryWire(Rc::new(RefCell::new(inner))))
     }
 
@@ -94,11 +85,17 @@ impl PrimaryWire {
 }
 
 impl Inner {
+    /// Returns how long the primary may say nothing.
+    fn patience(&self) -> Duration {
+        let seconds = self.server.shared.config.values().repl_timeout;
+        Duration::from_secs(u64::try_from(seconds).unwrap_or(60))
+    }
+
     fn check(&mut self) -> io::Result<()> {
         if !self.server.target.is(self.target) || self.server.shared.shutdown.is_asked() {
             return Err(io::Error::new(ErrorKind::ConnectionAborted, Stopped));
         }
-        if self.heard.elapsed() > self.patience {
+        if self.heard.elapsed() > self.patience() {
             return Err(io::Error::new(ErrorKind::TimedOut, "the primary says nothing"));
         }
         if let Some(sign) = self.sign

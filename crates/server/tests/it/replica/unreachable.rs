@@ -103,6 +103,22 @@ fn each_try_is_later_than_the_one_before() {
 }
 
 #[test]
+fn a_primary_that_is_silent_for_longer_than_is_configured_now() {
+    let (server, mut client) = start();
+    let fake = Fake::listen();
+    follow(&mut client, fake.port());
+    let dump = super::fake::dump(&["SET a 1"]);
+    let mut peer = fake.synchronize(&dump, 10);
+    assert_eq!(info(&mut client, "master_link_status"), "up");
+    // It was 60 when the link began.
+    client.check("CONFIG SET repl-timeout 1", "OK");
+    let began = Instant::now();
+    peer.wait_for_end();
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    wait_for_log(&server, "ended: the primary says nothing");
+}
+
+#[test]
 fn a_primary_that_wants_a_password() {
     for primary in [redis(), volatile()] {
         let primary = primary.args(["--requirepass", "secret"]).start();
