@@ -35,6 +35,7 @@ fn replica_of(call: &mut Call<'_>) -> Done {
     }
     let host = call.engine.host().ok_or("ERR there is no server that could be a replica")?;
     host.follow(primary)?;
+    call.engine.accept_role(call.session);
     call.out.ok();
     Ok(())
 }

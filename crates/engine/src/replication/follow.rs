@@ -24,6 +24,12 @@ impl Engine {
         }
     }
 
+    /// Lets a session that has changed the role itself go on: what else its transaction writes is
+    /// committed, as in Redis, though no primary has it.
+    pub fn accept_role(&self, session: &Session) {
+        session.role.set(self.replication().roles());
+    }
+
     /// Ends the waits of all clients with an error, since this server follows a primary from now
     /// on.
     pub(super) fn unblock_all(&self) {

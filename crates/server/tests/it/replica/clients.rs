@@ -93,6 +93,38 @@ fn writes_are_refused_as_redis_does() {
 }
 
 #[test]
+fn a_transaction_that_ends_a_primary_writes_as_redis_does() {
+    let closed = testkit::free_port();
+    let lines = [
+        "SET a 1",
+        "MULTI",
+        "SET a 2",
+        &format!("SLAVEOF 127.0.0.1 {closed}"),
+        "SET b 2",
+        "EXEC",
+        "MGET a b",
+        "SET a 3",
+    ];
+    let replies = [redis(), volatile()].map(|launch| {
+        let server = launch.start();
+        let mut client = server.client();
+        lines.map(|line| client.run(line).to_string())
+    });
+    assert_eq!(replies[1], replies[0]);
+    // Its replicas do not miss what it wrote.
+    let (primary, other) = (volatile().start(), volatile().start());
+    other.client().check("SET theirs 1", "OK");
+    let replica = start_replica(volatile(), &primary);
+    let mut client = primary.client();
+    client.check("MULTI", "OK");
+    client.check("SET a 1", "QUEUED");
+    client.check(&format!("SLAVEOF 127.0.0.1 {}", other.port()), "QUEUED");
+    client.check("EXEC", "[OK, OK]");
+    wait_for_reply(&mut replica.client(), "KEYS *", "[\"theirs\"]");
+    check_equal(&mut other.client(), &mut replica.client());
+}
+
+#[test]
 fn old_data_is_hidden_if_that_is_configured_as_redis_does() {
     let lines = [
         "GET a",
