@@ -22,6 +22,7 @@ fn writes_are_refused_while_too_few_replicas_are_heard() {
     fake.send("PSYNC ? -1");
     fake.take_dump();
     client.check("SET a 1", REFUSED);
+    assert_eq!(info(&mut client, "min_slaves_good_slaves"), "0");
     fake.acknowledge();
     wait_until("it counts when it has its dump", || client.run("SET a 1").is_ok());
     for _ in 0..2 {
@@ -41,10 +42,12 @@ fn writes_are_refused_while_too_few_replicas_are_heard() {
         other.acknowledge();
         client.run("SET a 4").is_ok()
     });
+    assert_eq!(info(&mut client, "min_slaves_good_slaves"), "2");
     drop(other);
     wait_until("one is gone", || client.run("SET a 5").to_string() == REFUSED);
     client.check("CONFIG SET min-replicas-max-lag 0", "OK");
     client.check("SET a 5", "OK");
+    assert_eq!(info(&mut client, "min_slaves_good_slaves"), "", "none are needed");
 }
 
 #[test]
