@@ -147,6 +147,26 @@ fn a_primary_that_is_promoted_while_it_receives_has_a_whole_prefix() {
 }
 
 #[test]
+fn a_promotion_while_much_arrives_costs_no_dump() {
+    for _ in 0..5 {
+        let old = volatile().start();
+        old.client().check("SET before 1", "OK");
+        let new = start_replica(volatile(), &old);
+        let others = [volatile(), volatile(), redis()].map(|launch| start_replica(launch, &new));
+        let mut admin = new.client();
+        while_writing(&old, || {
+            wait_for_bytes(&mut admin, 100_000);
+            admin.check("REPLICAOF NO ONE", "OK");
+        });
+        admin.check("SET own 1", "OK");
+        for server in &others {
+            check_equal(&mut admin, &mut server.client());
+            check_log(server, 1, 1);
+        }
+    }
+}
+
+#[test]
 fn replicaof_a_server_that_is_its_own_replica_leaves_both_in_service() {
     let (one, two) = (volatile().start(), volatile().start());
     one.client().check("SET one 1", "OK");
