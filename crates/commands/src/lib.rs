@@ -64,7 +64,7 @@ pub use engine::observe::stats::{CommandStats, Stats};
 pub use engine::replication::{
     Confirmation, FailoverStage, FailoverStep, LinkState, Primary, Quorum,
 };
-pub use engine::save_options::{SaveError, SaveOptions, Spool};
+pub use engine::save_options::{SaveError, SaveOptions, Spool, StreamPoint};
 pub use engine::session::client::{Client, Clients, Peer, Waker};
 pub use engine::session::kept_words::LARGE;
 pub use engine::session::users::DeniedLog;
@@ -75,5 +75,5 @@ pub use engine::{Call, Engine, EngineParts, Job, Next, Outcome, Run, Thread};
 pub use load::{LoadDumpError, LoadOptions, LoadedDump, load_dump};
 pub use replay::{ReplayError, replay};
 pub use rewrite::{RewriteLogError, commands_of, rewrite_log};
-pub use save::{save, saved_of};
+pub use save::{place_of, save, saved_of};
 pub use scripting::free_flushed_scripts;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::replication::Primary;
-use crate::save_options::{SaveError, SaveOptions};
+use crate::save_options::{SaveError, SaveOptions, StreamPoint};
 
 /// Writes a dump of data that the caller has locked.
 pub type SaveLocked<'s> = dyn FnMut(&mut dyn Write, &SaveOptions<'_>) -> Result<(), SaveError> + 's;
@@ -37,9 +37,8 @@ pub struct SentDump {
     /// Runs when the data is fixed, while nothing can change; returns what is to be sent before the
     /// dump.
     pub at_cut: Box<dyn FnMut() -> Vec<u8> + Send>,
-    /// Returns, after the cut, the database that a replica's stream has selected
-    /// ([`SaveOptions::stream_db`]).
-    pub stream_db: Box<dyn Fn() -> Option<u32> + Send + Sync>,
+    /// Returns, after the cut, the place in the stream ([`SaveOptions::stream`]).
+    pub stream: Box<dyn Fn() -> Option<StreamPoint> + Send + Sync>,
 }
 
 /// Passes a piece of a dump on to its sender; never waits. An empty piece says that the dump is
@@ -119,6 +118,15 @@ pub trait Host: Send + Sync {
     /// `save` or `nosave`, or else if there are save points). With `force` failures are ignored.
     fn prepare_shutdown(&self, save: bool, nosave: bool, force: bool) -> Result<(), Failure>;
 
+    /// Begins the end of a server that has replicas, which are to catch up before. The client with
+    /// this number is blocked until then.
+    fn begin_shutdown(&self, _client: u64, _save: bool, _nosave: bool, _force: bool) {}
+
+    /// Gives up an end that waits for replicas. Returns false if there is none.
+    fn abort_shutdown(&self) -> bool {
+        false
+    }
+
     /// Opens the command log, all of it synced, to be read once more; returns none if the data
     /// needs no log. The caller holds all shards.
     fn open_log(&self) -> Result<Option<aof::Loader>, Failure>;
@@ -163,6 +171,8 @@ pub struct Facts {
     pub version: String,
     /// Operating system and machine.
     pub os: String,
+    /// Milliseconds until the server ends, if replicas do not catch up before.
+    pub shutdown_in_ms: Option<u64>,
     /// 40 hexadecimal digits, new at every start.
     pub run_id: String,
     /// The process.

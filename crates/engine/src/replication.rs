@@ -8,6 +8,7 @@
 
 mod failover;
 mod follow;
+mod handover;
 mod quorum;
 mod waits;
 
@@ -20,7 +21,7 @@ use self::quorum::Quorums;
 pub use self::quorum::{Confirmation, Quorum};
 use crate::session::client::Waiter;
 
-pub use failover::{Failover, FailoverPlan, FailoverStage, FailoverStep};
+pub use handover::{Failover, FailoverPlan, FailoverStage, FailoverStep, Primary};
 
 /// Bytes of the stream that are kept before `repl-backlog-size` is known.
 const BACKLOG: u64 = 1 << 20;
@@ -52,15 +53,6 @@ pub struct Replication {
     /// Held while a command of the primary is committed, and while a history gets another name: a
     /// commit that has begun is in the stream before a promotion.
     history: Mutex<()>,
-}
-
-/// The primary that this server follows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Primary {
-    /// Its name or address.
-    pub host: String,
-    /// Its port.
-    pub port: u16,
 }
 
 /// How far a replica's link to its primary is.

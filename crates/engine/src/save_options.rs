@@ -2,12 +2,22 @@
 
 use std::io::{self, Read, Seek, Write};
 
+use ::replication::Id;
 use keyspace::SnapshotLost;
 
 /// A temporary file for a part of a large value.
 pub trait Spool: Read + Write + Seek + Send {}
 
 impl<T: Read + Write + Seek + Send> Spool for T {}
+
+/// The place of a dump's data in a stream for replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamPoint {
+    /// The database that is selected there.
+    pub db: u32,
+    /// The history and the offset; none if the receiver learns them elsewhere.
+    pub history: Option<(Id, u64)>,
+}
 
 /// How a dump is written.
 pub struct SaveOptions<'o> {
@@ -17,9 +27,8 @@ pub struct SaveOptions<'o> {
     pub has_checksum: bool,
     /// Whether it is the base of an append-only file.
     pub is_base: bool,
-    /// Returns the database that a replica's stream has selected at the cut, for a dump that a
-    /// replica's own replica gets.
-    pub stream_db: &'o (dyn Fn() -> Option<u32> + Sync),
+    /// Returns, after the cut, the place of the data in a stream for replicas.
+    pub stream: &'o (dyn Fn() -> Option<StreamPoint> + Sync),
     /// The backend that serves the data, for readers of the file.
     pub backend: &'o str,
     /// Whether clients are served meanwhile, so that most of the processor is left to them: one

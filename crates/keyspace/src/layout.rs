@@ -57,7 +57,6 @@ const _: () = assert!(fields_root(LIBRARIES) < SCRATCH_ROOT);
 pub(crate) const SYNCING_ROOT: usize = 99;
 /// The first of the root words with the place of the data in a stream for replicas.
 pub(crate) const POSITION_ROOT: usize = 100;
-const _: () = assert!(POSITION_ROOT + crate::position::WORDS < fields_root(LIBRARIES));
 /// The root word of an index that is being rebuilt.
 pub(crate) const SCRATCH_ROOT: usize = heap::ROOTS - 1;
 

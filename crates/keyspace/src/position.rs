@@ -21,11 +21,12 @@
 use heap::CommitError;
 
 use crate::Txn;
-use crate::layout::POSITION_ROOT;
+use crate::layout::{LIBRARIES, POSITION_ROOT, fields_root};
 use crate::shared::Shared;
 
 /// Words of a position.
-pub(crate) const WORDS: usize = 10;
+const WORDS: usize = 10;
+const _: () = assert!(POSITION_ROOT + WORDS <= fields_root(LIBRARIES));
 const SUM: usize = WORDS - 1;
 const IS_THERE: u64 = 1;
 const HAS_SECOND: u64 = 2;

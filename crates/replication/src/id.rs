@@ -28,6 +28,16 @@ impl Id {
         Id(digits)
     }
 
+    /// Returns the bytes that its digits stand for.
+    pub fn to_bytes(&self) -> [u8; Id::LEN / 2] {
+        let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
+        let mut bytes = [0; Id::LEN / 2];
+        for (byte, [high, low]) in bytes.iter_mut().zip(self.0.as_chunks::<2>().0) {
+            *byte = value(*high) << 4 | value(*low);
+        }
+        bytes
+    }
+
     /// Returns its digits.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -60,6 +70,8 @@ mod tests {
         let id = Id::from_random([0x5a; 20]);
         assert_eq!(id.as_str(), "5a".repeat(20));
         assert_eq!(Id::parse(id.as_bytes()), Some(id));
+        let bytes = std::array::from_fn(|n| n as u8 * 13);
+        assert_eq!(Id::from_random(bytes).to_bytes(), bytes);
         assert_eq!(Id::parse(&[b'a'; 39]), None);
         assert_eq!(Id::parse(&[b'a'; 41]), None);
         assert_eq!(Id::parse(&[b'g'; 40]), None);

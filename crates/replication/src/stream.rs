@@ -8,6 +8,8 @@
 //! An *offset* is the number of bytes of the history before a place. What a replica asks for by
 //! PSYNC is the number of the first byte that it lacks, counted from 1: its offset plus 1.
 
+mod restart;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,

@@ -338,7 +338,7 @@ impl AppendOnly {
         let is_dump = values.aof_use_rdb_preamble;
         let folder = self.options.dir.join(&self.options.dirname);
         let dump = SaveOptions {
-            stream_db: &|| None,
+            stream: &|| None,
             compresses: values.rdbcompression,
             has_checksum: values.rdbchecksum,
             is_base: true,

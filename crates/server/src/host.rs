@@ -129,6 +129,10 @@ impl Host for Server {
         Facts {
             version: env!("CARGO_PKG_VERSION").into(),
             os: machine::os(),
+            shutdown_in_ms: shared
+                .shutdown
+                .until_ms()
+                .map(|until| until.saturating_sub(shared.engine.clock().unix_ms())),
             run_id: shared.run_id.clone(),
             process_id: std::process::id(),
             tcp_port: first_port(&values),
@@ -252,6 +256,15 @@ impl Host for Server {
 
     fn prepare_shutdown(&self, save: bool, nosave: bool, force: bool) -> Result<(), Failure> {
         self.save_before_end(Request { save, nosave, force, ..Request::default() })
+    }
+
+    fn begin_shutdown(&self, client: u64, save: bool, nosave: bool, force: bool) {
+        let request = Request { save, nosave, force, ..Request::default() };
+        self.shared.shutdown.begin(client, request);
+    }
+
+    fn abort_shutdown(&self) -> bool {
+        self.shared.shutdown.abort()
     }
 
     fn open_log(&self) -> Result<Option<aof::Loader>, Failure> {

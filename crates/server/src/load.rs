@@ -7,7 +7,7 @@ use crate::append_only::{self, AppendOnly};
 use crate::config::Values;
 use crate::host::Server;
 use crate::shared::Shared;
-use crate::{listen, other_stores};
+use crate::{listen, other_stores, position};
 
 /// Why the data could not be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -60,10 +60,13 @@ fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
     let opened = std::fs::File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
     let (total, file) = opened.map_err(|error| failed(crate::text::os_error(&error)))?;
     let started = std::time::Instant::now();
+    let place = std::fs::File::open(&path).ok().map(std::io::BufReader::new);
+    let place = place.and_then(commands::place_of).and_then(position::of_dump);
     let mut last = started;
     let mut options = commands::LoadOptions {
         verifies: values.rdbchecksum,
-        keeps_expired: false,
+        // Replicas that continue are told when they are gone.
+        keeps_expired: place.is_some() || shared.engine.replication().is_replica(),
         report: &mut |loaded| {
             shared.loading.show(loaded.bytes, total);
             shared.supervisor.loading(loaded.bytes, total, shared.engine.clock().monotonic());
@@ -81,6 +84,9 @@ fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
         tracing::warn!("Terminating server after rdb file reading failure.");
         failed(error.to_string())
     })?;
+    if let Some(place) = place {
+        position::restore(shared, &place).map_err(|error| failed(error.to_string()))?;
+    }
     shared.loading.keys.store(loaded.keys, Relaxed);
     shared.loading.expired.store(loaded.expired, Relaxed);
     tracing::info!(

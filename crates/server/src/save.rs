@@ -24,9 +24,9 @@ use pmem::ReplacedFile;
 use crate::config::Values;
 use crate::housekeeping::contained;
 use crate::key_delay::KeyDelay;
-use crate::other_stores;
 use crate::shared::Shared;
 use crate::spool;
+use crate::{other_stores, position};
 
 /// After a failed save, the next automatic one is tried when more than this has passed.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -157,14 +157,15 @@ impl Saver {
     /// Writes a dump on this thread. Returns false if that failed.
     pub(crate) fn save(&self) -> Result<bool, Busy> {
         self.begin()?;
-        Ok(self.run(|options, path, changes| self.write(options, path, changes)))
+        Ok(self.run(|options, path, at_cut| self.write(options, path, at_cut)))
     }
 
     /// Writes a dump by the given function, which passes on the data that it has locked. Returns
     /// false if that failed.
     pub(crate) fn save_locked(&self, write: &mut SaveLocked<'_>) -> Result<bool, Busy> {
         self.begin()?;
-        Ok(self.run(|options, path, changes| {
+        // The caller's own changes may be in no stream yet.
+        Ok(self.run(|options, path, (changes, _)| {
             *changes = self.shared.engine.stats().changes();
             replace(path, self.syncs_often(), |file| write(file, options))
         }))
@@ -177,7 +178,7 @@ impl Saver {
         self.state().is_in_background = true;
         let this = Arc::clone(self);
         let run = move || {
-            if this.run(|options, path, changes| this.write(options, path, changes)) {
+            if this.run(|options, path, at_cut| this.write(options, path, at_cut)) {
                 tracing::info!("Background saving terminated with success");
             }
         };
@@ -245,13 +246,14 @@ impl Saver {
         &self,
         options: &SaveOptions<'_>,
         path: &Path,
-        changes: &mut u64,
+        (changes, note_place): AtCut<'_>,
     ) -> Result<(), SaveError> {
         let engine = &self.shared.engine;
         replace(path, self.syncs_often(), |file| {
             loop {
                 let at_cut = || {
                     *changes = engine.stats().changes();
+                    note_place();
                     self.state().is_fixed = true;
                     self.fixed.notify_all();
                 };
@@ -267,15 +269,16 @@ impl Saver {
     /// Runs a save that was begun, and records its result.
     fn run(
         &self,
-        write: impl FnOnce(&SaveOptions<'_>, &Path, &mut u64) -> Result<(), SaveError>,
+        write: impl FnOnce(&SaveOptions<'_>, &Path, AtCut<'_>) -> Result<(), SaveError>,
     ) -> bool {
         let values = self.shared.config.values();
         let path = other_stores::dump(&values);
         let folder = values.dir.to_text();
         let delay = KeyDelay::new(&values);
         let go_on = |keys| self.go_on(keys, &delay);
+        let place = Mutex::new(None);
         let options = SaveOptions {
-            stream_db: &|| None,
+            stream: &|| *place.lock().unwrap_or_else(PoisonError::into_inner),
             compresses: values.rdbcompression,
             has_checksum: values.rdbchecksum,
             is_base: false,
@@ -285,7 +288,11 @@ impl Saver {
             go_on: &go_on,
         };
         let mut changes = 0;
-        let done = contained("a save", || write(&options, &path, &mut changes))
+        let at_cut = || {
+            *place.lock().unwrap_or_else(PoisonError::into_inner) =
+                position::point(&self.shared.engine);
+        };
+        let done = contained("a save", || write(&options, &path, (&mut changes, &at_cut)))
             .unwrap_or_else(|| Err(io::Error::other("a panic").into()));
         match &done {
             Ok(()) => tracing::info!("DB saved on disk"),
@@ -405,6 +412,10 @@ impl Saver {
         self.stopping.store(false, Relaxed);
     }
 }
+
+/// What is noted at the moment that a dump shows: how many changes there were, and the place in the
+/// stream for replicas.
+type AtCut<'c> = (&'c mut u64, &'c dyn Fn());
 
 /// Replaces a file, which stays until the new one is durable.
 fn replace(

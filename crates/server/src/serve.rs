@@ -33,7 +33,8 @@ use crate::tls::{self, Tls, TlsError};
 use crate::users::{self, UsersError};
 use crate::workers::Workers;
 use crate::{
-    apply, housekeeping, jobs, load, machine, metrics, pid_file, pool_file, primary_link, scrub,
+    apply, housekeeping, jobs, load, machine, metrics, pid_file, pool_file, position, primary_link,
+    scrub,
 };
 
 /// Why the server cannot serve.
@@ -126,7 +127,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     let supervisor = Supervisor::of(&values, clock.monotonic());
     let store = store::open(&values, clock.unix_ms())?;
     let fsync = values.appendfsync;
+    let mut place = position::found(&store.keyspace);
     if store.keyspace.drop_incomplete(clock.unix_ms())? {
+        place = None;
         tracing::warn!("The server ended while it received a primary's data: that is dropped");
     }
     apply::fit_to_store(&mut values, &store.report);
@@ -144,6 +147,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         target: Default::default(),
     });
     server.target.follow_configured(&shared).map_err(system("No random bytes"))?;
+    if let Some(place) = place {
+        position::restore(&shared, &place).map_err(system("No random bytes"))?;
+    }
     shared.engine.set_host(Arc::clone(&server) as Arc<dyn commands::admin::Host>);
     jobs::start(&shared);
     serve_until_shutdown(&shared, &server)
@@ -443,6 +449,31 @@ pub(crate) fn tick(shared: &Shared, server: &Server) {
     });
 }
 
+/// Why the server is to end.
+enum Cause {
+    Term,
+    Int,
+    /// A client's SHUTDOWN, which has to wait for replicas.
+    Client(Request),
+}
+
+impl Cause {
+    /// Returns what it is for the log, and how to end.
+    fn request(self, shared: &Shared) -> (&'static str, Request) {
+        let values = shared.config.values();
+        let (signal, flags) = match self {
+            Cause::Client(request) => {
+                tracing::info!("User requested shutdown...");
+                return ("SHUTDOWN", request);
+            }
+            Cause::Term => ("SIGTERM", &values.shutdown_on_sigterm),
+            Cause::Int => ("SIGINT", &values.shutdown_on_sigint),
+        };
+        tracing::info!("Received {signal} scheduling shutdown...");
+        (signal, Request::of(&flags.to_text()))
+    }
+}
+
 /// Waits for a signal or a command that ends the server.
 async fn wait(shared: &Shared, server: &Arc<Server>) {
     let on = |kind| signal(kind).ok();
@@ -450,9 +481,10 @@ async fn wait(shared: &Shared, server: &Arc<Server>) {
     // Redis ignores a closed terminal.
     let _ignored = on(SignalKind::hangup());
     loop {
-        let is_term = tokio::select! {
-            _ = received(&mut term) => true,
-            _ = received(&mut int) => false,
+        let cause = tokio::select! {
+            _ = received(&mut term) => Cause::Term,
+            _ = received(&mut int) => Cause::Int,
+            request = shared.shutdown.begun() => Cause::Client(request),
             _ = shared.shutdown.asked() => {
                 if !shared.shutdown.has_failed() {
                     tracing::info!("User requested shutdown...");
@@ -460,13 +492,9 @@ async fn wait(shared: &Shared, server: &Arc<Server>) {
                 break;
             }
         };
-        let signal = if is_term { "SIGTERM" } else { "SIGINT" };
-        tracing::info!("Received {signal} scheduling shutdown...");
-        let values = shared.config.values();
-        let flags = if is_term { values.shutdown_on_sigterm } else { values.shutdown_on_sigint };
-        let request = Request::of(&flags.to_text());
+        let (what, request) = cause.request(shared);
         let of_save = Arc::clone(server);
-        let save = tokio::task::spawn_blocking(move || of_save.save_before_end(request));
+        let save = tokio::task::spawn_blocking(move || of_save.prepare_end(request));
         let saved = tokio::select! {
             saved = save => saved,
             // SHUTDOWN NOSAVE, while the save waits for an endless script.
@@ -476,8 +504,9 @@ async fn wait(shared: &Shared, server: &Arc<Server>) {
             shared.shutdown.request(request);
             break;
         }
+        server.stay();
         tracing::warn!(
-            "{signal} received but errors trying to shut down the server, check the logs for more information"
+            "{what} received but errors trying to shut down the server, check the logs for more information"
         );
     }
     // No client has a reply of theirs yet, so their writes are undone.
@@ -520,6 +549,9 @@ fn shut_down(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
         code = ExitCode::FAILURE;
     }
     shared.engine.keyspace().resolve_losses();
+    if code == ExitCode::SUCCESS {
+        position::leave(shared);
+    }
     if let Some(journal) = &shared.journal {
         journal.stop();
     }

@@ -1,8 +1,7 @@
 //! The end of the server: requested by a signal or a command, carried out by the main thread.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
@@ -29,6 +28,20 @@ pub(crate) struct Shutdown {
     request: Mutex<Option<Request>>,
     asked: Notify,
     failed: AtomicBool,
+    patient: Mutex<Patient>,
+    is_begun: Notify,
+    /// Until when the server waits for replicas at most, unix ms; 0 if it does not.
+    until_ms: AtomicU64,
+    is_aborted: AtomicBool,
+}
+
+/// An end that waits for replicas, and the clients that wait with it.
+#[derive(Default)]
+struct Patient {
+    /// What a client asked for, until the wait begins.
+    request: Option<Request>,
+    clients: Vec<u64>,
+    is_waiting: bool,
 }
 
 impl Shutdown {
@@ -47,6 +60,66 @@ impl Shutdown {
     /// Returns true if the data could not be loaded.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
+    }
+
+    fn patient(&self) -> MutexGuard<'_, Patient> {
+        self.patient.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Requests the end for a client that waits for it, after replicas have caught up.
+    pub(crate) fn begin(&self, client: u64, request: Request) {
+        let mut patient = self.patient();
+        patient.clients.push(client);
+        if !patient.is_waiting {
+            patient.request.get_or_insert(request);
+            self.is_begun.notify_one();
+        }
+    }
+
+    /// Waits for a request of [`Shutdown::begin`].
+    pub(crate) async fn begun(&self) -> Request {
+        loop {
+            if let Some(request) = self.patient().request {
+                return request;
+            }
+            self.is_begun.notified().await;
+        }
+    }
+
+    /// Notes that the server waits for replicas from now on.
+    pub(crate) fn begin_waiting(&self) {
+        let mut patient = self.patient();
+        (patient.request, patient.is_waiting) = (None, true);
+    }
+
+    /// Notes that the server stays. Returns the clients that wait for its end.
+    pub(crate) fn stay(&self) -> Vec<u64> {
+        self.until_ms.store(0, Ordering::Release);
+        self.is_aborted.store(false, Ordering::Release);
+        std::mem::take(&mut *self.patient()).clients
+    }
+
+    /// Sets until when the server waits at most, unix ms; 0 if it does not any more.
+    pub(crate) fn set_until_ms(&self, until_ms: u64) {
+        self.until_ms.store(until_ms, Ordering::Release);
+    }
+
+    /// Returns until when the server waits for replicas, unix ms.
+    pub(crate) fn until_ms(&self) -> Option<u64> {
+        Some(self.until_ms.load(Ordering::Acquire)).filter(|until| *until != 0)
+    }
+
+    /// Gives up the wait for replicas. Returns false if there is none.
+    pub(crate) fn abort(&self) -> bool {
+        let patient = self.patient();
+        let is_on = patient.is_waiting || patient.request.is_some();
+        self.is_aborted.store(is_on, Ordering::Release);
+        is_on
+    }
+
+    /// Returns true if the wait was given up.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.is_aborted.load(Ordering::Acquire)
     }
 
     /// Returns true if the end was requested.

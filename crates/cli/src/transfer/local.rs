@@ -79,7 +79,7 @@ impl Local {
     /// Writes the data as a dump.
     pub(super) fn save(&self, to: impl Write + Send) -> Result<(), TransferError> {
         let options = SaveOptions {
-            stream_db: &|| None,
+            stream: &|| None,
             compresses: true,
             has_checksum: true,
             is_base: false,

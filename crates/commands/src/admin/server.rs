@@ -3,8 +3,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use engine::call::{Call, Next, Run};
-use engine::failure::{Done, SYNTAX};
+use engine::failure::{Done, Failure, SYNTAX};
 use engine::spec::*;
+use keyspace::{Key, Txn, Type};
+use resp::Writer;
+
+use crate::blocking::{BlockedOperation, Serving};
 
 pub(crate) const SHUTDOWN: CommandSpec = CommandSpec {
     name: "shutdown",
@@ -108,13 +112,36 @@ fn shutdown(call: &mut Call<'_>) -> Done {
         return Err(SYNTAX.into());
     }
     if abort {
-        return Err("ERR No shutdown in progress.".into());
+        if !call.engine.host().is_some_and(|host| host.abort_shutdown()) {
+            return Err("ERR No shutdown in progress.".into());
+        }
+        call.out.ok();
+        return Ok(());
     }
     if let Some(host) = call.engine.host() {
+        let has_replicas = call.engine.replication().replicas().count() > 0;
+        if has_replicas && !now && call.session.can_block {
+            call.block(Type::String, &[], Box::new(Ending), None);
+            host.begin_shutdown(call.session.id(), save, nosave, force);
+            return Ok(());
+        }
         host.prepare_shutdown(save, nosave, force)?;
     }
     call.next = Next::Shutdown { save, nosave, now, force };
     Ok(())
+}
+
+/// A client that waits until the server has ended.
+struct Ending;
+
+impl BlockedOperation for Ending {
+    fn serve(&self, _: &mut Serving<'_>, _: &mut Txn<'_>, _: &Key<'_>) -> Result<bool, Failure> {
+        Ok(false)
+    }
+
+    fn time_out(&self, out: &mut Writer) {
+        out.error("ERR Errors trying to SHUTDOWN. Check logs.");
+    }
 }
 
 fn lastsave(call: &mut Call<'_>) -> Done {

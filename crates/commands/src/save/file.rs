@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::Engine;
 use engine::config::REDIS_VERSION;
-use engine::save_options::{SaveError, SaveOptions};
+use engine::save_options::{SaveError, SaveOptions, StreamPoint};
 use keyspace::{DATABASES, Db, Policy};
 use rdb::FileWriter;
 
@@ -18,6 +18,10 @@ pub(super) const DUMP_BACKEND: &[u8] = b"perdura-backend";
 
 /// The auxiliary field that says which database a stream of commands has selected at the cut.
 pub(crate) const STREAM_DB: &[u8] = b"repl-stream-db";
+
+/// The auxiliary fields that name the history of that stream, and the offset of the cut in it.
+pub(super) const STREAM_ID: &[u8] = b"repl-id";
+pub(super) const STREAM_OFFSET: &[u8] = b"repl-offset";
 
 /// A dump that is being written.
 pub(super) struct Dump<'d, W> {
@@ -52,8 +56,12 @@ impl<'d, W: Write> Dump<'d, W> {
         to.aux(b"ctime", (engine.clock().unix_ms() / 1000).to_string().as_bytes())?;
         to.aux(b"used-mem", engine.keyspace().heap().used().to_string().as_bytes())?;
         to.aux(b"aof-base", if options.is_base { b"1" } else { b"0" })?;
-        if let Some(db) = (options.stream_db)() {
+        if let Some(StreamPoint { db, history }) = (options.stream)() {
             to.aux(STREAM_DB, db.to_string().as_bytes())?;
+            if let Some((id, offset)) = history {
+                to.aux(STREAM_ID, id.as_bytes())?;
+                to.aux(STREAM_OFFSET, offset.to_string().as_bytes())?;
+            }
         }
         to.aux(DUMP_BACKEND, options.backend.as_bytes())?;
         // The receiver of a dump that is sent learns at once that the data is fixed.

@@ -129,7 +129,7 @@ mod tests {
     fn no_other_thread_writes_into_a_large_value() {
         let engine = engine();
         let options = SaveOptions {
-            stream_db: &|| None,
+            stream: &|| None,
             compresses: false,
             has_checksum: true,
             is_base: false,

@@ -26,8 +26,9 @@ use rdb::{Reader, Record, Usage};
 use self::file::Dump;
 use self::keys::KeyWriter;
 pub use self::value::{COLLECTED_BYTES, COLLECTED_ELEMENTS};
+use ::replication::Id;
 use engine::Engine;
-use engine::save_options::{SaveError, SaveOptions};
+use engine::save_options::{SaveError, SaveOptions, StreamPoint};
 
 /// Writes all data as a dump to `to`, and returns that; `at_cut` runs while nothing can change.
 pub fn save<W: Write + Send>(
@@ -193,4 +194,21 @@ pub fn saved_of(dump: impl BufRead) -> Option<Vec<u8>> {
         }
     }
     None
+}
+
+/// Returns the place of a dump's data in a stream for replicas, if the dump says it. One of Redis
+/// may, too.
+pub fn place_of(dump: impl BufRead) -> Option<StreamPoint> {
+    let mut reader = Reader::new(dump, LONGEST_TEXT).ok()?;
+    let (mut db, mut id, mut offset) = (None, None, None);
+    while let Ok(Record::Aux(name, text)) = reader.next() {
+        let number = || str::from_utf8(&text).ok();
+        match name.as_slice() {
+            file::STREAM_DB => db = number().and_then(|text| text.parse().ok()),
+            file::STREAM_ID => id = Id::parse(&text),
+            file::STREAM_OFFSET => offset = number().and_then(|text| text.parse().ok()),
+            _ => {}
+        }
+    }
+    Some(StreamPoint { db: db?, history: Some((id?, offset?)) })
 }

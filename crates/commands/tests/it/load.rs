@@ -6,7 +6,7 @@ use crate::support::{Client, engine};
 
 pub(crate) fn save(client: &Client) -> Vec<u8> {
     let options = SaveOptions {
-        stream_db: &|| None,
+        stream: &|| None,
         compresses: true,
         has_checksum: true,
         is_base: false,

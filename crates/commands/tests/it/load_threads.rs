@@ -44,7 +44,7 @@ fn load(engine: &Engine, bytes: &[u8]) -> Result<LoadedDump, LoadDumpError> {
 /// Saves the data, or gives up after some keys.
 fn save(engine: &Engine, keys: u64) -> Result<Vec<u8>, SaveError> {
     let options = SaveOptions {
-        stream_db: &|| None,
+        stream: &|| None,
         compresses: true,
         has_checksum: true,
         is_base: false,

@@ -76,7 +76,7 @@ impl Write for Recorded {
 
 fn save(engine: &Engine, log: &Arc<SlowLog>) -> Result<(), SaveError> {
     let options = SaveOptions {
-        stream_db: &|| None,
+        stream: &|| None,
         compresses: true,
         has_checksum: true,
         is_base: false,

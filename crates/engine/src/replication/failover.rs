@@ -7,116 +7,11 @@
 //! may go on when the replica has agreed or refused. In the latter case this server is a primary
 //! again.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use ::replication::{Replica, Stage};
 
-use super::Primary;
+use super::{FailoverPlan, FailoverStage, FailoverStep, Primary};
 use crate::engine::Engine;
 use crate::observe::state::Hold;
-
-/// How far a failover is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum FailoverStage {
-    /// There is none.
-    None,
-    /// A replica is to catch up.
-    WaitsForSync,
-    /// The replica is asked to be the primary.
-    InProgress,
-}
-
-impl FailoverStage {
-    /// Returns its name in INFO.
-    pub fn name(self) -> &'static str {
-        match self {
-            FailoverStage::None => "no-failover",
-            FailoverStage::WaitsForSync => "waiting-for-sync",
-            FailoverStage::InProgress => "failover-in-progress",
-        }
-    }
-}
-
-/// What FAILOVER asks for.
-#[derive(Clone, Debug, Default)]
-pub struct FailoverPlan {
-    /// The replica that is to be the primary; any if none.
-    pub target: Option<Primary>,
-    /// When the replica must have caught up, unix ms; none for never.
-    pub until_ms: Option<u64>,
-    /// Whether the role is handed over at that time even if the replica has not caught up.
-    pub forces: bool,
-}
-
-impl FailoverPlan {
-    /// Returns the target for the log.
-    pub fn target_text(&self) -> String {
-        let text = |Primary { host, port }: &Primary| format!("{host}:{port}");
-        self.target.as_ref().map_or("any replica".into(), text)
-    }
-}
-
-/// The failover of this server, if there is one.
-#[derive(Default)]
-pub struct Failover {
-    stage: AtomicU8,
-    plan: Mutex<FailoverPlan>,
-    /// Whether the replica may have become the primary without that its answer arrived.
-    is_unsure: AtomicBool,
-}
-
-/// The next step of a failover.
-#[derive(Debug)]
-pub enum FailoverStep {
-    /// Nothing is to be done yet.
-    Wait,
-    /// It must be given up.
-    GiveUp(&'static str),
-    /// This server is a replica of that one now: the link is to ask it to be the primary.
-    Follow(Primary),
-}
-
-impl Failover {
-    fn plan(&self) -> MutexGuard<'_, FailoverPlan> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns how far it is.
-    pub fn stage(&self) -> FailoverStage {
-        match self.stage.load(SeqCst) {
-            0 => FailoverStage::None,
-            1 => FailoverStage::WaitsForSync,
-            _ => FailoverStage::InProgress,
-        }
-    }
-
-    /// Returns true if there is one.
-    pub fn is_on(&self) -> bool {
-        self.stage() != FailoverStage::None
-    }
-
-    /// Returns true if it ends at a certain time.
-    pub fn has_deadline(&self) -> bool {
-        self.is_on() && self.plan().until_ms.is_some()
-    }
-
-    /// Returns true if the next PSYNC is to ask the replica to be the primary.
-    pub fn asks(&self) -> bool {
-        self.stage() == FailoverStage::InProgress && !self.is_unsure.load(Relaxed)
-    }
-
-    /// Notes whether the replica may be the primary already: then it is asked as one.
-    pub fn set_unsure(&self, yes: bool) {
-        self.is_unsure.store(yes, Relaxed);
-    }
-
-    /// Goes from one stage to another. Returns false if it was at none of those.
-    fn go(&self, from: FailoverStage, to: FailoverStage) -> bool {
-        self.stage.compare_exchange(from as u8, to as u8, SeqCst, SeqCst).is_ok()
-    }
-}
 
 impl Engine {
     /// Begins a failover. Returns false if there is one.
@@ -129,7 +24,7 @@ impl Engine {
         *present = plan;
         failover.set_unsure(false);
         self.admin().hold(Hold::Failover);
-        failover.stage.store(FailoverStage::WaitsForSync as u8, SeqCst);
+        failover.go(FailoverStage::None, FailoverStage::WaitsForSync);
         drop(present);
         // A replica of Perdura answers at once; others say it each second by themselves.
         self.ask_replicas();

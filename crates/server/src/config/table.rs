@@ -11,12 +11,10 @@ use keyspace::Eviction;
 
 use super::CommandLine;
 use super::choice::*;
-use super::kind::Kind::*;
-use super::kind::{I32, I64, U32, U64};
+use super::kind::{I32, I64, Kind::*, U32, U64};
 use super::row::Change::{Fixed, Live, Pinned, Protected};
-use super::row::Effect::*;
 use super::row::Why::{Cluster, Design, Foreground, Later, Replication, Tls};
-use super::row::{Field, Row, put};
+use super::row::{Effect::*, Field, Row, put};
 use super::special::{OUTPUT_LIMITS, OutputLimit, USUAL_SESSIONS};
 use super::value::{Bytes, MemoryShare, Value, text};
 
@@ -460,13 +458,14 @@ directives! {
         /// Milliseconds after which such a reply is given up; 0 for never.
         repl_acknowledge_timeout: u64 = 0 =>
             ("repl-acknowledge-timeout", Int(0, I64), Live).then(SetQuorum);
+        /// Seconds that the end of the server waits for replicas that lack something.
+        shutdown_timeout: i64 = 10 => ("shutdown-timeout", Int(0, I32), Live);
     }
     "Refused until they are built" {
         cluster_enabled: bool = false =>
             ("cluster-enabled", Bool, Fixed).refused("cluster mode is not supported: every key would be accepted, and no other node would be asked");
     }
     "Accepted without effect" {
-        shutdown_timeout: i64 = 10 => ("shutdown-timeout", Int(0, I32), Live).ignored(Replication);
         no_appendfsync_on_rewrite: bool = false =>
             ("no-appendfsync-on-rewrite", Bool, Live).ignored(Design);
         maxmemory_eviction_tenacity: i64 = 10 =>
@@ -537,8 +536,7 @@ directives! {
         bind_source_addr: Bytes = text("") => ("bind-source-addr", Text, Live).ignored(Design);
         syslog_facility: &'static str = "local0" =>
             ("syslog-facility", Enum(&["user", "local0", "local1", "local2", "local3", "local4",
-                "local5", "local6", "local7"]), Fixed)
-                .ignored(Design);
+                "local5", "local6", "local7"]), Fixed).ignored(Design);
         repl_diskless_load: &'static str = "disabled" =>
             ("repl-diskless-load", Enum(&["disabled", "on-empty-db", "swapdb"]), Live)
                 .ignored(Replication);
@@ -623,7 +621,7 @@ mod tests {
          hash-max-listpack-value hll-sparse-max-bytes hz latency-monitor-threshold \
          latency-tracking latency-tracking-info-percentiles lfu-decay-time lfu-log-factor \
          list-max-listpack-size logfile loglevel lua-time-limit maxclients maxmemory \
-         maxmemory-clients maxmemory-policy maxmemory-samples min-replicas-max-lag \
+         maxmemory-clients maxmemory-policy maxmemory-samples min-replicas-max-lag shutdown-timeout \
          min-replicas-to-write pidfile port protected-mode proto-max-bulk-len requirepass \
          set-max-intset-entries slowlog-log-slower-than slowlog-max-len stream-node-max-bytes \
          stream-node-max-entries tcp-backlog tcp-keepalive timeout tracking-table-max-keys \
@@ -658,7 +656,7 @@ mod tests {
          repl-diskless-sync-max-replicas   \
          replica-ignore-disk-write-errors replica-ignore-maxmemory replica-lazy-flush \
             sanitize-dump-payload  \
-         server_cpulist set-proc-title   shutdown-timeout \
+         server_cpulist set-proc-title \
          socket-mark-id  syslog-enabled syslog-facility \
          syslog-ident tls-dh-params-file  tls-session-cache-timeout",
         ),

@@ -39,7 +39,7 @@ pub(super) async fn send_only(connection: &mut Connection) {
 }
 
 fn only(is_marked: bool) -> SentDump {
-    SentDump { is_marked, at_cut: Box::new(Vec::new), stream_db: Box::new(|| None) }
+    SentDump { is_marked, at_cut: Box::new(Vec::new), stream: Box::new(|| None) }
 }
 
 /// Begins a dump, whose pieces arrive here; an empty one says that it is complete.

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use commands::ReplyMode;
 use commands::admin::SentDump;
+use commands::{ReplyMode, StreamPoint};
 use replication::stream::BLOCK;
 use replication::{Cursor, Lost, Replica, Stage};
 
@@ -69,7 +69,10 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
         let (engine, at) = (Arc::clone(&connection.worker.shared.engine), Arc::clone(&cut));
         let selected: Arc<Mutex<Option<u32>>> = Arc::default();
         let at_dump = Arc::clone(&selected);
-        let stream_db = move || *at_dump.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = move || {
+            let db = *at_dump.lock().unwrap_or_else(PoisonError::into_inner);
+            db.map(|db| StreamPoint { db, history: None })
+        };
         let at_cut = move || {
             let stream = engine.replication().stream();
             engine.replication().switch_on();
@@ -87,7 +90,7 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
         };
         match dump::begin(
             connection,
-            SentDump { is_marked, at_cut: Box::new(at_cut), stream_db: Box::new(stream_db) },
+            SentDump { is_marked, at_cut: Box::new(at_cut), stream: Box::new(stream) },
         ) {
             Ok(pieces) => break pieces,
             // Too many at once: the replica waits, and is told so.

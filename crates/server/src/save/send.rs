@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use commands::admin::{PassDump, Passed, SentDump};
-use commands::{SaveError, SaveOptions, Spool};
+use commands::{SaveError, SaveOptions, Spool, StreamPoint};
 
 use super::{BUSY_WAIT, Busy, Saver};
 use crate::housekeeping::contained;
@@ -96,7 +96,7 @@ impl Saver {
         mut to: Receiver<'_>,
     ) -> Result<u64, SaveError> {
         let (mark, head, pass) = (machine::run_id()?, Arc::clone(&to.head), Arc::clone(&to.pass));
-        self.save_to(&mut to, &|_| true, &dump.stream_db, || {
+        self.save_to(&mut to, &|_| true, &dump.stream, || {
             let mut first = (dump.at_cut)();
             first.extend_from_slice(format!("$EOF:{mark}\r\n").as_bytes());
             // At once: the first key may take long. The shards are locked, so that nothing waits.
@@ -130,7 +130,7 @@ impl Saver {
             }
             !is_due || lives.0.write_all(b"\n").is_ok()
         };
-        self.save_to(&mut file, &keep_alive, &dump.stream_db, || first = (dump.at_cut)())?;
+        self.save_to(&mut file, &keep_alive, &dump.stream, || first = (dump.at_cut)())?;
         let keys = slot.end();
         let len = file.stream_position()?;
         file.rewind()?;
@@ -147,7 +147,7 @@ impl Saver {
         &self,
         mut to: impl Write + Send,
         lives: &(dyn Fn(u64) -> bool + Sync),
-        stream_db: &(dyn Fn() -> Option<u32> + Sync),
+        stream: &(dyn Fn() -> Option<StreamPoint> + Sync),
         mut at_cut: impl FnMut(),
     ) -> Result<(), SaveError> {
         let values = self.shared.config.values();
@@ -155,7 +155,7 @@ impl Saver {
         let delay = KeyDelay::new(&values);
         let go_on = |keys| self.go_on(keys, &delay) && lives(keys);
         let options = SaveOptions {
-            stream_db,
+            stream,
             compresses: values.rdbcompression,
             // The receiver is to know that it has all of it as it was.
             has_checksum: true,

@@ -39,6 +39,9 @@ pub(super) fn server(page: &mut Page<'_, '_>) {
     page.line("config_file", &facts.config_file);
     page.line("io_threads_active", 0);
     page.line("threads", facts.threads);
+    if let Some(ms) = facts.shutdown_in_ms {
+        page.line("shutdown_in_milliseconds", ms);
+    }
 }
 
 pub(super) fn clients(page: &mut Page<'_, '_>) {

@@ -19,6 +19,7 @@ mod loading;
 mod promote;
 mod proxy;
 mod quorum;
+mod restart;
 mod resume;
 mod space;
 mod status;

@@ -1,0 +1,89 @@
+//! The place in the stream for replicas over a clean restart.
+//!
+//! The last step of a clean end leaves it in the pool; the opening takes it out, and the stream
+//! begins there before any client is served ([`keyspace::StreamPosition`]). Data in memory without
+//! an append-only file has it in its dump, as Redis has. Whatever may have changed the data without
+//! the stream makes it void: then replicas, or this server as one, get all data.
+
+use commands::{Engine, StreamPoint};
+use keyspace::{Keyspace, StreamPosition};
+use replication::{Id, Position};
+
+use crate::machine;
+use crate::shared::Shared;
+
+/// Returns the place that the opening of the pool has found.
+pub(crate) fn found(keyspace: &Keyspace) -> Option<Position> {
+    let position = keyspace.take_position().filter(|_| !keyspace.has_media_errors())?;
+    let StreamPosition { id, offset, db, second } = position;
+    Some(Position {
+        id: Id::from_random(id),
+        second: second.map(|(id, until)| (Id::from_random(id), until)),
+        end: offset,
+        kept: 0,
+        db: db.map(u32::from),
+        epoch: 0,
+    })
+}
+
+/// Returns the place that a dump has.
+pub(crate) fn of_dump(point: StreamPoint) -> Option<Position> {
+    let (id, end) = point.history?;
+    Some(Position { id, second: None, end, kept: 0, db: Some(point.db), epoch: 0 })
+}
+
+/// Lets the stream begin at the place where it was, before any client is served.
+pub(crate) fn restore(shared: &Shared, position: &Position) -> std::io::Result<()> {
+    let replication = shared.engine.replication();
+    let Position { id, end, .. } = position;
+    if replication.is_replica() {
+        replication.stream().continue_as_replica(position);
+        tracing::info!("Continuing as a replica at offset {end} of history {id}");
+    } else {
+        let next = Id::from_random(machine::random()?);
+        replication.stream().continue_as_primary(position, next);
+        tracing::info!(
+            "Setting secondary replication ID to {id}, valid up to offset: {}. New replication ID is {next}",
+            end.saturating_add(1)
+        );
+    }
+    Ok(())
+}
+
+/// Returns the place in the stream of what the data is now, if the data is that of a history. For a
+/// moment at which nothing changes.
+pub(crate) fn present(engine: &Engine) -> Option<Position> {
+    let replication = engine.replication();
+    let is_true = replication.stream().is_on()
+        && !replication.is_diverged()
+        && !engine.config().loading()
+        && !engine.keyspace().is_syncing()
+        && !engine.keyspace().has_media_errors();
+    is_true.then(|| replication.stream().position())
+}
+
+/// Returns the place for a dump, at the moment that it shows.
+pub(crate) fn point(engine: &Engine) -> Option<StreamPoint> {
+    // Where none is selected, the next command selects its own.
+    let Position { id, end, db, .. } = present(engine)?;
+    Some(StreamPoint { db: db.unwrap_or(0), history: Some((id, end)) })
+}
+
+/// Leaves the place in the pool: to be called when nothing can change any more.
+pub(crate) fn leave(shared: &Shared) {
+    let engine = &shared.engine;
+    if !engine.keyspace().heap().is_durable() || shared.shutdown.has_failed() {
+        return;
+    }
+    let Some(Position { id, end, db, second, .. }) = present(engine) else { return };
+    let position = StreamPosition {
+        id: id.to_bytes(),
+        offset: end,
+        db: db.and_then(|db| u8::try_from(db).ok()),
+        second: second.map(|(id, until)| (id.to_bytes(), until)),
+    };
+    match engine.keyspace().leave_position(&position, engine.clock().unix_ms()) {
+        Ok(()) => tracing::info!("Replication can continue at offset {end} of history {id}"),
+        Err(error) => tracing::warn!("The place in the replication stream is not kept: {error}"),
+    }
+}

@@ -1,0 +1,313 @@
+//! Clean restarts: whoever ends by SIGTERM or SHUTDOWN, and those who follow it, continue without a
+//! dump. After kill -9, or if anything was changed without the stream, all data is sent.
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use testkit::{Client, Launch, Server};
+
+use super::writes::while_running;
+use super::{check_equal, count_in_log, follow, info, quiet, redis, start_replica, volatile};
+use super::{wait_for_link, wait_for_log, wait_for_reply, wait_until};
+
+const PARTIAL: &str = "Successful partial resynchronization with master.";
+const FULL: &str = "Full resync from master";
+
+/// Returns a launch in memory whose data is saved at its end.
+fn saved() -> Launch {
+    volatile().args(["--save", "3600 1"])
+}
+
+fn journal() -> Launch {
+    quiet(Launch::perdura_journal("everysec")).args(["--journal-size", "16mb"])
+}
+
+fn pmem() -> Launch {
+    quiet(Launch::perdura_pmem())
+}
+
+/// Returns how many replicas got a dump, and how many continued.
+fn syncs(server: &Server) -> [u64; 2] {
+    let stats = server.client().info("stats");
+    ["sync_full", "sync_partial_ok"].map(|field| stats[field].parse().expect("a count"))
+}
+
+/// Writes until the connection ends, some of it with short times.
+struct Writer {
+    client: Option<Client>,
+    number: u64,
+}
+
+impl Writer {
+    fn new(client: Client) -> Writer {
+        Writer { client: Some(client), number: 0 }
+    }
+
+    fn write(&mut self, written: &AtomicU64) {
+        let Some(client) = &mut self.client else {
+            return std::thread::sleep(Duration::from_millis(1));
+        };
+        let (number, key) = (self.number, self.number % 50);
+        let line = match number % 6 {
+            0 => format!("SET key:{key} {number} PX 40"),
+            1 => format!("RPUSH list:{key} {number}"),
+            2 => format!("PEXPIRE list:{key} 30"),
+            3 => format!("SELECT {}", number % 3),
+            4 => "PUBLISH channel message".to_owned(),
+            _ => format!("INCR n:{key}"),
+        };
+        let words: Vec<&str> = line.split(' ').collect();
+        if client.try_call(&words).is_err() {
+            self.client = None;
+            return;
+        }
+        self.number += 1;
+        written.fetch_add(1, SeqCst);
+    }
+}
+
+/// Runs `then` when much is being written.
+fn while_written<R>(server: &mut Server, then: impl FnOnce(&mut Server) -> R) -> R {
+    let written = AtomicU64::new(0);
+    let writers: Vec<_> = (0..3)
+        .map(|_| {
+            let (mut writer, written) = (Writer::new(server.client()), &written);
+            move || writer.write(written)
+        })
+        .collect();
+    while_running(writers, || {
+        wait_until("nothing is written", || written.load(SeqCst) > 3000);
+        then(server)
+    })
+}
+
+#[track_caller]
+fn check_primary(primary: Launch, replica: Launch) {
+    let mut primary = primary.start();
+    primary.client().check("SET before 1", "OK");
+    let replica = start_replica(replica, &primary);
+    let sub = start_replica(volatile(), &replica);
+    let mut reader = replica.client();
+    for _ in 0..2 {
+        let status = while_written(&mut primary, |primary| {
+            let id = info(&mut primary.client(), "master_replid");
+            assert!(primary.terminate().success(), "{}", primary.log());
+            assert!(primary.log().contains("1 of 1 replicas are in sync"), "{}", primary.log());
+            id
+        });
+        primary.start_again();
+        let mut client = primary.client();
+        assert_eq!(info(&mut client, "master_replid2"), status);
+        wait_for_link(&mut reader);
+        client.check("SELECT 2", "OK");
+        client.check("RPUSH list:7 after", "(integer) 1");
+        client.check("DEL list:7", "(integer) 1");
+        client.check("SELECT 0", "OK");
+        client.check("SET after 1", "OK");
+        check_equal(&mut client, &mut reader);
+        check_equal(&mut client, &mut sub.client());
+        assert_eq!(syncs(&primary), [0, 1], "{}", primary.log());
+    }
+    assert_eq!((count_in_log(&replica, FULL), count_in_log(&sub, FULL)), (1, 1));
+    // A crash.
+    primary.crash();
+    primary.client().check("SET crashed 1", "OK");
+    wait_for_link(&mut reader);
+    check_equal(&mut primary.client(), &mut reader);
+    assert_eq!(syncs(&primary), [1, 0]);
+}
+
+#[test]
+fn a_primary_with_a_journal_continues() {
+    check_primary(journal(), volatile());
+}
+
+#[test]
+fn a_primary_on_persistent_memory_continues() {
+    check_primary(pmem(), redis());
+}
+
+#[test]
+fn a_primary_with_a_dump_continues() {
+    check_primary(saved(), redis());
+}
+
+#[track_caller]
+fn check_replica(primary: Launch, replica: Launch, after_crash: [u64; 2]) {
+    let mut primary = primary.args(["--repl-backlog-size", "64mb"]).start();
+    primary.client().check("SET before 1", "OK");
+    let follows = replica.args(["--replicaof", &format!("127.0.0.1 {}", primary.port())]);
+    let mut replica = follows.start();
+    wait_for_link(&mut replica.client());
+    let sub = start_replica(volatile(), &replica);
+    while_written(&mut primary, |primary| {
+        for restarts in 1..4 {
+            assert!(replica.terminate().success(), "{}", replica.log());
+            replica.start_again();
+            wait_for_link(&mut replica.client());
+            assert_eq!(syncs(primary), [1, restarts], "{}", replica.log());
+            assert_eq!(count_in_log(&replica, PARTIAL), 1);
+            wait_until("the other does not continue", || {
+                count_in_log(&sub, PARTIAL) == restarts as usize
+            });
+        }
+        assert_eq!(count_in_log(&sub, FULL), 1, "{}", sub.log());
+        replica.crash();
+        wait_for_link(&mut replica.client());
+        assert_eq!(syncs(primary), after_crash, "{}", replica.log());
+    });
+    primary.client().check("SET after 1", "OK");
+    check_equal(&mut primary.client(), &mut replica.client());
+    check_equal(&mut primary.client(), &mut sub.client());
+}
+
+#[test]
+fn a_replica_with_a_journal_continues() {
+    check_replica(volatile(), journal(), [2, 3]);
+}
+
+#[test]
+fn a_replica_of_redis_on_persistent_memory_continues() {
+    check_replica(redis(), pmem(), [2, 3]);
+}
+
+#[test]
+fn a_replica_with_a_dump_continues() {
+    // Its dump is older than what it had, and says so.
+    check_replica(redis(), saved(), [1, 4]);
+}
+
+#[test]
+fn a_replica_that_starts_as_a_primary_is_one_for_its_replicas() {
+    for launch in [journal(), saved()] {
+        let primary = volatile().start();
+        primary.client().check("SET before 1", "OK");
+        let mut middle = start_replica(launch, &primary);
+        let sub = start_replica(volatile(), &middle);
+        check_equal(&mut primary.client(), &mut sub.client());
+        let id = info(&mut middle.client(), "master_replid");
+        assert!(middle.terminate().success());
+        middle.start_again();
+        let mut client = middle.client();
+        assert_eq!(
+            (info(&mut client, "role"), info(&mut client, "master_replid2")),
+            ("master".into(), id)
+        );
+        client.check("SET own 1", "OK");
+        check_equal(&mut client, &mut sub.client());
+        assert_eq!(syncs(&middle), [0, 1]);
+        // And as a primary with a history of its own it is no replica that could continue.
+        assert!(middle.terminate().success());
+        middle.start_again();
+        follow(&mut middle.client(), primary.port());
+        wait_for_link(&mut middle.client());
+        middle.client().check("EXISTS own", "(integer) 0");
+        check_equal(&mut primary.client(), &mut middle.client());
+        assert_eq!(count_in_log(&middle, FULL), 1, "{}", middle.log());
+    }
+}
+
+#[test]
+fn a_start_without_replication_makes_the_place_void() {
+    let primary = volatile().start();
+    primary.client().check("SET before 1", "OK");
+    let follows = ["--replicaof", &format!("127.0.0.1 {}", primary.port())];
+    let mut replica = journal().args(follows).start();
+    wait_for_link(&mut replica.client());
+    assert!(replica.terminate().success());
+    // It is opened and changed by one that ends by a crash.
+    replica.start_as(journal());
+    replica.client().check("SET own 1", "OK");
+    replica.kill();
+    replica.start_as(journal().args(follows));
+    wait_for_link(&mut replica.client());
+    assert_eq!(count_in_log(&replica, FULL), 1, "{}", replica.log());
+    replica.client().check("EXISTS own", "(integer) 0");
+    check_equal(&mut primary.client(), &mut replica.client());
+}
+
+#[test]
+fn the_end_waits_for_replicas_no_longer_than_its_timeout() {
+    let mut primary = journal().args(["--shutdown-timeout", "1"]).start();
+    let mut client = primary.client();
+    client.check("SET k 1", "OK");
+    let replica = start_replica(volatile(), &primary);
+    check_equal(&mut client, &mut replica.client());
+    replica.pause();
+    client.check("INCR k", "(integer) 2");
+    let began = Instant::now();
+    assert!(primary.terminate().success());
+    assert!(began.elapsed() >= Duration::from_secs(1));
+    let log = primary.log();
+    assert!(
+        log.contains("Lagging replica") && log.contains("0 of 1 replicas are in sync"),
+        "{log}"
+    );
+    replica.resume();
+    primary.start_again();
+    wait_for_link(&mut replica.client());
+    check_equal(&mut primary.client(), &mut replica.client());
+}
+
+#[test]
+fn shutdown_waits_for_replicas_and_can_be_aborted() {
+    let mut primary = journal().args(["--shutdown-timeout", "300"]).start();
+    let mut client = primary.client();
+    client.check("SET k 1", "OK");
+    client.check("SHUTDOWN ABORT", "(error) ERR No shutdown in progress.");
+    let replica = start_replica(volatile(), &primary);
+    check_equal(&mut client, &mut replica.client());
+    let shutdown = || {
+        let mut waiting = primary.client();
+        waiting.send(&["SHUTDOWN"]).expect("it is sent");
+        waiting
+    };
+    replica.pause();
+    client.check("INCR k", "(integer) 2");
+    let mut both = [shutdown(), shutdown()];
+    wait_until("it does not wait", || client.info("clients")["blocked_clients"] == "2");
+    wait_for_log(&primary, "Waiting for replicas before shutting down.");
+    assert_ne!(client.info("server")["shutdown_in_milliseconds"], "0");
+    let mut writer = primary.client();
+    writer.send(&["INCR", "k"]).expect("it is sent");
+    client.check("GET k", "\"2\"");
+    client.check("SHUTDOWN ABORT", "OK");
+    for waiting in &mut both {
+        let reply = waiting.receive().expect("a reply").to_string();
+        assert_eq!(reply, "(error) ERR Errors trying to SHUTDOWN. Check logs.");
+        waiting.check("PING", "PONG");
+    }
+    assert_eq!(writer.receive().expect("a reply").int(), Some(3));
+    wait_for_log(&primary, "Shutdown manually aborted");
+    let _waiting = shutdown();
+    wait_until("it does not wait", || client.info("clients")["blocked_clients"] == "1");
+    replica.resume();
+    assert!(primary.wait().success());
+    wait_for_reply(&mut replica.client(), "GET k", "\"3\"");
+    primary.start_again();
+    wait_for_link(&mut replica.client());
+    check_equal(&mut primary.client(), &mut replica.client());
+    assert_eq!(syncs(&primary), [0, 1]);
+}
+
+#[test]
+fn dumps_of_redis_and_of_perdura_say_where_the_other_continues() {
+    let primary = volatile().start();
+    let mut client = primary.client();
+    client.check("SET before 1", "OK");
+    let to = format!("127.0.0.1 {}", primary.port());
+    let on = |launch: Launch| launch.args(["--save", "3600 1", "--replicaof", &to]);
+    let mut replica = on(redis()).start();
+    wait_for_link(&mut replica.client());
+    for (restarts, launch) in [volatile(), redis(), volatile()].into_iter().enumerate() {
+        client.check(&format!("SELECT {restarts}"), "OK");
+        client.check("RPUSH list a b", "(integer) 2");
+        check_equal(&mut client, &mut replica.client());
+        assert!(replica.terminate().success(), "{}", replica.log());
+        client.check("RPUSH list c", "(integer) 3");
+        replica.start_as(on(launch));
+        wait_for_link(&mut replica.client());
+        check_equal(&mut client, &mut replica.client());
+        assert_eq!(syncs(&primary), [1, restarts as u64 + 1], "{}", replica.log());
+    }
+}
