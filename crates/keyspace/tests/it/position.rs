@@ -39,7 +39,7 @@ fn name(key: usize) -> String {
 }
 
 fn position(offset: u64) -> StreamPosition {
-    let second = (offset % 2 == 0).then_some(([7; 20], offset / 2));
+    let second = offset.is_multiple_of(2).then_some(([7; 20], offset / 2));
     StreamPosition { id: std::array::from_fn(|n| n as u8), offset, db: Some(3), second }
 }
 
