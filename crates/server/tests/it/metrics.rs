@@ -477,7 +477,7 @@ fn replication_is_shown_on_both_sides() {
     }
     assert!(all["perdura_master_last_io_seconds_ago"] >= 0.0);
     // One that says no port, and the same once more, are two replicas at one address.
-    let mut others = [primary.port(); 2].map(|port| connect(port));
+    let mut others = [primary.port(); 2].map(connect);
     for other in &mut others {
         other.write_all(b"SYNC\r\n").expect("sent");
     }
