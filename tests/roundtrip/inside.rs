@@ -146,7 +146,7 @@ impl Round {
 
 fn save_options(is_base: bool) -> SaveOptions<'static> {
     SaveOptions {
-        stream_db: &|| None,
+        stream: &|| None,
         compresses: true,
         has_checksum: true,
         is_base,
