@@ -83,7 +83,7 @@ fn filled(name: &str) -> Engine {
 
 fn save(engine: &Engine) -> Vec<u8> {
     let options = SaveOptions {
-        stream_db: &|| None,
+        stream: &|| None,
         compresses: true,
         has_checksum: true,
         is_base: false,
