@@ -49,7 +49,8 @@ pub(super) fn clients(page: &mut Page<'_, '_>) {
     let most = |pick: fn(&engine::session::client::Client) -> usize| {
         clients.iter().map(|client| pick(client)).max().unwrap_or(0)
     };
-    page.line("connected_clients", clients.len());
+    let replicas = clients.iter().filter(|client| client.is_replica.load(Relaxed)).count();
+    page.line("connected_clients", clients.len() - replicas);
     page.line("cluster_connections", 0);
     page.line("maxclients", page.facts.max_clients);
     page.line("client_recent_max_input_buffer", most(|c| c.query_buffer.load(Relaxed)));
