@@ -10,6 +10,9 @@ use crate::table::Failure;
 const LEFT_OUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/compat/left-out.tsv");
 /// Before a unit's name, in the list and on the command line: the unit starts its own servers.
 pub(crate) const OWN: &str = "own:";
+/// The ways to run a unit with servers of both programs: where redis-server's ports are. Before a
+/// unit's name they say that it was run so.
+pub(crate) const MIXED: [&str; 2] = ["even", "odd"];
 /// Instead of a case: a reason for the whole unit.
 const EVERY_CASE: &str = "every case";
 const REASONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../COMPAT.md");
@@ -98,12 +101,17 @@ impl LeftOut {
         let mut rows = self.rows.clone();
         rows.sort_by_key(|row| {
             let of = unit_of(row);
-            let unit = of.strip_prefix(OWN).unwrap_or(of);
+            let unit = unit_alone(of);
             (units.iter().position(|known| *known == unit), of != unit)
         });
         fs::write(LEFT_OUT, format!("{head}{}\n", rows.join("\n")))?;
         Ok(())
     }
+}
+
+/// Returns a unit's name without the way in which it was run.
+pub(crate) fn unit_alone(unit: &str) -> &str {
+    unit.split_once(':').map_or(unit, |(_, unit)| unit)
 }
 
 fn unit_of(row: &str) -> &str {
@@ -130,7 +138,7 @@ impl Reasons {
 
     /// Returns true if the table has a reason for a failure, or one for all cases of its unit.
     pub(crate) fn explain(&self, failure: &Failure) -> bool {
-        let unit = failure.unit.strip_prefix(OWN).unwrap_or(&failure.unit);
+        let unit = unit_alone(&failure.unit);
         [failure.case.as_str(), EVERY_CASE]
             .iter()
             .any(|case| self.rows.contains(&(unit.to_owned(), (*case).to_owned())))

@@ -7,6 +7,11 @@
 //! with that command). Every other failing case must be in `COMPAT.md`, with its reason: a case
 //! that is not, or a share of all units below 97 %, fails this program.
 //!
+//! The units about replication are then run twice more, with both programs: redis-server on the
+//! even ports (`even:`) or on the odd ones (`odd:`), and Perdura on the others. The suite takes one
+//! port after the other, so that each program is the primary in one of these runs where there are
+//! two servers. Of these runs the cases count that both programs pass alone.
+//!
 //! This is a program, so that it can end with a table: `make compat`, or a part of it by `make
 //! compat UNITS="set hash"`; with `UNITS="own:set"` the unit starts its own servers.
 //! `COMPAT_RENEW=1` writes `left-out.tsv` again, or the rows of those units: it runs redis-server
@@ -25,7 +30,7 @@ use std::env;
 use std::process::ExitCode;
 
 use case::Case;
-use lists::{LeftOut, OWN, Reasons};
+use lists::{LeftOut, MIXED, OWN, Reasons};
 use suite::{Setup, Suite};
 use table::{Failure, Table, failures};
 use testkit::Launch;
@@ -65,7 +70,7 @@ const UNITS: [&str; 30] = [
 ];
 
 /// Further units, which can only run with servers of their own.
-const STARTERS: [&str; 36] = [
+const STARTERS: [&str; 35] = [
     "unit/acl",
     "unit/acl-v2",
     "unit/auth",
@@ -89,7 +94,6 @@ const STARTERS: [&str; 36] = [
     "unit/shutdown",
     "unit/slowlog",
     "unit/violations",
-    "unit/wait",
     "integration/aof",
     "integration/aof-multi-part",
     "integration/convert-zipmap-hash-on-load",
@@ -102,6 +106,23 @@ const STARTERS: [&str; 36] = [
     "integration/rdb",
     "integration/redis-benchmark",
     "integration/redis-cli",
+];
+
+/// The units about replication, which start their own servers, too.
+const REPLICATION: [&str; 13] = [
+    "unit/wait",
+    "integration/block-repl",
+    "integration/failover",
+    "integration/replication",
+    "integration/replication-2",
+    "integration/replication-3",
+    "integration/replication-4",
+    "integration/replication-buffer",
+    "integration/replication-psync",
+    "integration/psync2",
+    "integration/psync2-pingoff",
+    "integration/psync2-reg",
+    "integration/psync2-master-restart",
 ];
 
 /// The unit about TLS; in it the suite uses TLS for all connections.
@@ -120,8 +141,7 @@ const OWN_SYSTEM: &str = "perdura";
 
 /// The rights of redis-server without the commands that do not exist yet: cases that then fail need
 /// one of these.
-const TAKEN_AWAY: &str = "on nopass ~* &* +@all -sync -psync \
-    -replicaof -slaveof -failover -cluster -debug +debug|sleep +debug|object +debug|set-active-expire \
+const TAKEN_AWAY: &str = "on nopass ~* &* +@all -failover -cluster -debug +debug|sleep +debug|object +debug|set-active-expire \
     +debug|quicklist-packed-threshold +debug|jmap +debug|log +debug|protocol +debug|digest-value +debug|digest \
     +debug|htstats +debug|htstats-key +debug|populate +debug|pause-cron +debug|replybuffer +debug|listpack +debug|ziplist \
     +debug|change-repl-id +debug|stringmatch-len +debug|loadaof +debug|reload +debug|set-disable-deny-scripts";
@@ -151,7 +171,7 @@ fn all_runs() -> Vec<Run> {
     UNITS
         .into_iter()
         .map(run(false))
-        .chain(STARTERS.into_iter().map(run(true)))
+        .chain(STARTERS.into_iter().chain(REPLICATION).map(run(true)))
         .chain(own)
         .collect()
 }
@@ -161,7 +181,7 @@ fn chosen() -> Vec<Run> {
     let words: Vec<String> = env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let is_meant = |run: &Run| {
         let names = |word: &str| run.unit.rsplit('/').next() == Some(word) || run.unit == word;
-        let is_usual = run.is_own == STARTERS.contains(&run.unit);
+        let is_usual = run.is_own != UNITS.contains(&run.unit);
         words.iter().any(|word| match word.strip_prefix(OWN) {
             Some(word) => run.is_own && names(word),
             None => is_usual && names(word),
@@ -204,7 +224,7 @@ fn renew(suite: &Suite, runs: &[Run]) -> Result<(), Setup> {
         }
         println!("{unit}: {} of {}", left_out.of(unit).len(), whole.len());
     }
-    let all: Vec<&str> = UNITS.into_iter().chain(STARTERS).collect();
+    let all: Vec<&str> = UNITS.into_iter().chain(STARTERS).chain(REPLICATION).collect();
     left_out.write(&all)
 }
 
@@ -262,7 +282,35 @@ fn compare_own(suite: &Suite, run: Run, known: &Known, table: &mut Table) -> Res
     let [reference, aof] = at_once(runs.map(|(suite, system)| move || one(suite, system)));
     let reference = reference?;
     let aof = known.reconcile(run, &reference, backend, aof?, || one(copy, backend))?;
+    let both = passed_by_both(&reference, &aof);
     table.add(&format!("{OWN}{}", run.unit), &reference, vec![(backend, aof)]);
+    match REPLICATION.contains(&run.unit) {
+        true => compare_mixed(suite, run, known, &both, table),
+        false => Ok(()),
+    }
+}
+
+fn passed_by_both(reference: &[Case], cases: &[Case]) -> Vec<Case> {
+    let passed = |name: &str| cases.iter().any(|case| case.name == name && case.passed());
+    reference.iter().filter(|case| case.passed() && passed(&case.name)).cloned().collect()
+}
+
+/// Runs a unit with servers of both programs, in both ways at once.
+fn compare_mixed(
+    suite: &Suite,
+    run: Run,
+    known: &Known,
+    both: &[Case],
+    table: &mut Table,
+) -> Result<(), Setup> {
+    let (unit, skipped, backend) =
+        (run.unit, &known.left_out.of_starter(run.unit), BACKENDS[1]);
+    let one = |way: &str| suite.copy_for(way)?.run_starter(unit, way, skipped);
+    let runs = at_once(MIXED.map(|way| move || one(way)));
+    for (way, cases) in MIXED.into_iter().zip(runs) {
+        let cases = known.reconcile(run, both, backend, cases?, || one(way))?;
+        table.add(&format!("{way}:{unit}"), both, vec![(backend, cases)]);
+    }
     Ok(())
 }
 

@@ -41,12 +41,17 @@ const DEBUGGER: (&str, &str) = (
 );
 
 /// Marks the folder as complete; the name changes with the contents.
-const COMPLETE: &str = "complete-6";
+const COMPLETE: &str = "complete-7";
 
 /// The program that the suite starts as redis-server: that one, or the server that `COMPAT_SERVER`
-/// names. Its data is in memory, as Redis's is, with a log if `appendonly yes` says so.
+/// names. Its data is in memory, as Redis's is, with a log if `appendonly yes` says so. Of a mixed
+/// run `COMPAT_REDIS_AT` says on which ports redis-server is: the even ones (0) or the odd ones.
 const STARTED: &str = "#!/bin/sh
 [ -n \"$COMPAT_SERVER\" ] || exec /usr/bin/redis-server \"$@\"
+if [ -n \"$COMPAT_REDIS_AT\" ] && [ -f \"$1\" ]; then
+    port=$(awk '$1 == \"port\" { print $2 }' \"$1\")
+    [ $((port % 2)) != \"$COMPAT_REDIS_AT\" ] || exec /usr/bin/redis-server \"$@\"
+fi
 own='--backend aof --other-stores ignore --busy-reply-all yes'
 case $1 in
     -* | '') exec \"$COMPAT_SERVER\" $own --appendonly no \"$@\" ;;
@@ -123,7 +128,7 @@ impl Suite {
         unit::run(self, unit, system, launch, left_out)
     }
 
-    /// Runs a unit that starts servers of its own: redis-server, or Perdura's.
+    /// Runs a unit that starts servers of its own: redis-server, Perdura's, or both (`MIXED`).
     pub(crate) fn run_starter(
         &self,
         unit: &str,

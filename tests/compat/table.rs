@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::BACKENDS;
 use crate::case::{Case, Outcome};
-use crate::lists::OWN;
+use crate::lists::unit_alone;
 use crate::suite::Setup;
 
 /// A case that redis-server passes and a backend does not.
@@ -19,9 +19,9 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Returns true if it is of this unit, whichever side started the server.
+    /// Returns true if it is of this unit, in whichever way it was run.
     pub(crate) fn is_of(&self, unit: &str) -> bool {
-        self.unit.strip_prefix(OWN).unwrap_or(&self.unit) == unit
+        unit_alone(&self.unit) == unit
     }
 }
 

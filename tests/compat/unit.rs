@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use testkit::Launch;
 
 use crate::case::{Case, Outcome, parse};
+use crate::lists::MIXED;
 use crate::suite::{Setup, Suite};
 use crate::{REFERENCE, TLS};
 
@@ -25,9 +26,9 @@ const HANGS: usize = 5;
 static PORTS: AtomicU16 = AtomicU16::new(15_000);
 
 /// Tags of cases that are not run if a unit starts its own servers.
-const TAGS: &str = "-slow -needs:repl -repl -cluster -modules -large-memory";
+const TAGS: &str = "-slow -cluster -modules -large-memory";
 /// The cases of this unit are all marked as slow, but take only five seconds.
-const ALL_SLOW: (&str, &str) = ("unit/querybuf", "-needs:repl");
+const ALL_SLOW: (&str, &str) = ("unit/querybuf", "-cluster");
 
 /// Runs a unit against one server, again without the cases that hang.
 pub(crate) fn run(
@@ -43,7 +44,7 @@ pub(crate) fn run(
     repeat(suite, unit, system, &of_server, left_out)
 }
 
-/// Runs a unit that starts servers of its own: redis-server, or Perdura's.
+/// Runs a unit that starts servers of its own: redis-server, Perdura's, or both.
 pub(crate) fn run_starter(
     suite: &Suite,
     unit: &str,
@@ -52,13 +53,16 @@ pub(crate) fn run_starter(
 ) -> Result<Vec<Case>, Setup> {
     // The script that starts the server treats an empty variable as unset.
     let server = if system == REFERENCE { Path::new("") } else { testkit::perdura_server() };
-    let variable = format!("COMPAT_SERVER={}", server.display());
+    let server = format!("COMPAT_SERVER={}", server.display());
+    let parity = MIXED.iter().position(|way| *way == system);
+    let parity = parity.map_or(String::new(), |parity| parity.to_string());
+    let redis_at = format!("COMPAT_REDIS_AT={parity}");
     if unit == TLS {
         suite.make_certificates()?;
     }
     let encrypted: &[&str] = if unit == TLS { &["--tls"] } else { &[] };
     let tags = if unit == ALL_SLOW.0 { ALL_SLOW.1 } else { TAGS };
-    let arguments = [&["--clients", "1", "--tags", tags, &variable], encrypted].concat();
+    let arguments = [&["--clients", "1", "--tags", tags, &server, &redis_at], encrypted].concat();
     repeat(suite, unit, &format!("own-{system}"), &arguments, left_out)
 }
 
