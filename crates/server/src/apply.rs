@@ -347,8 +347,10 @@ fn resize_pool(shared: &Shared, wanted: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn oom_score(shared: &Shared, values: &Values) -> Result<(), String> {
-    shared.oom_score.apply(values).map_err(|error| {
+/// Tells the kernel how likely it is to end this process, which depends on its role.
+pub(crate) fn oom_score(shared: &Shared, values: &Values) -> Result<(), String> {
+    let is_replica = shared.engine.replication().is_replica();
+    shared.oom_score.apply(values, is_replica).map_err(|error| {
         tracing::warn!("Unable to write oom_score_adj: {}", crate::text::os_error(&error));
         String::from("Failed to set current oom_score_adj. Check server logs.")
     })

@@ -22,7 +22,7 @@ pub(crate) struct OomScore {
 
 impl OomScore {
     /// Gives the kernel the value of the directives, or the one it had before.
-    pub(crate) fn apply(&self, values: &Values) -> io::Result<()> {
+    pub(crate) fn apply(&self, values: &Values, is_replica: bool) -> io::Result<()> {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         if values.oom_score_adj == OomScoreAdj::No {
             if let Some(value) = *before {
@@ -35,15 +35,16 @@ impl OomScore {
             Some(value) => value,
             None => std::fs::read_to_string(FILE)?.trim().parse().map_err(io::Error::other)?,
         };
-        std::fs::write(FILE, adjusted(values, base).to_string())?;
+        std::fs::write(FILE, adjusted(values, is_replica, base).to_string())?;
         *before = Some(base);
         Ok(())
     }
 }
 
-/// Returns the value for a server without replicas and child processes: the first of the three.
-fn adjusted(values: &Values, base: i64) -> i64 {
-    let [of_server, _, _] = values.oom_score_adj_values;
+/// Returns the value for a primary or a replica. The third is for child processes: there are none.
+fn adjusted(values: &Values, is_replica: bool, base: i64) -> i64 {
+    let [of_primary, of_replica, _] = values.oom_score_adj_values;
+    let change = if is_replica { of_replica } else { of_primary };
     let base = if values.oom_score_adj == OomScoreAdj::Absolute { 0 } else { base };
-    i64::clamp(base + of_server, LEAST, MOST)
+    i64::clamp(base + change, LEAST, MOST)
 }

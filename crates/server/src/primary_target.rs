@@ -6,8 +6,9 @@ use std::time::Duration;
 use commands::Primary;
 use replication::Id;
 
-use crate::machine;
+use crate::config::choice::OomScoreAdj;
 use crate::shared::Shared;
+use crate::{apply, machine, replicas};
 
 /// The server that this one is to follow.
 #[derive(Default)]
@@ -78,6 +79,12 @@ impl PrimaryTarget {
         *target = Target { primary: primary.clone(), number: target.number + 1 };
         shared.config.set_primary(primary.as_ref());
         shared.engine.follow(primary);
+        let values = shared.config.values();
+        replicas::require(shared, &values);
+        if values.oom_score_adj != OomScoreAdj::No {
+            // A failure is logged.
+            let _ = apply::oom_score(shared, &values);
+        }
         drop(target);
         self.changed.notify_all();
         Ok(())

@@ -315,8 +315,8 @@ directives! {
         /// `relative`.
         oom_score_adj: OomScoreAdj = OomScoreAdj::No =>
             ("oom-score-adj", Enum(OomScoreAdj::NAMES), Live).then(SetOomScore);
-        /// By how much, from -2000 to 2000: of a server, a replica, a child process. The first
-        /// counts here.
+        /// By how much, from -2000 to 2000: of a primary, a replica, a child process. There are no
+        /// child processes here.
         oom_score_adj_values: [i64; 3] = [0, 200, 800] =>
             ("oom-score-adj-values", OomValues, Live).then(SetOomScore);
     }

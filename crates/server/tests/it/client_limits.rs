@@ -98,6 +98,10 @@ fn oom_score_adj_reaches_the_kernel() {
     assert_eq!(score(), (base + 9).min(1000));
     client.check("CONFIG SET oom-score-adj-values \"15 20 30\"", "OK");
     assert_eq!(score(), (base + 15).min(1000));
+    client.check("REPLICAOF 127.0.0.1 1", "OK");
+    assert_eq!(score(), (base + 20).min(1000), "it is a replica");
+    client.check("REPLICAOF NO ONE", "OK");
+    assert_eq!(score(), (base + 15).min(1000));
     client.check("CONFIG SET oom-score-adj absolute oom-score-adj-values \"900 0 0\"", "OK");
     assert_eq!(score(), 900);
     client.check("CONFIG SET oom-score-adj no", "OK");
