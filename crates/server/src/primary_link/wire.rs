@@ -75,7 +75,7 @@ impl PrimaryWire {
                 inner.server.shared.engine.replication().facts().heard(now);
                 Ok(read)
             }
-            // The process may have been stopped and continued.
+            // A process that was stopped, and goes on, is told that its call was interrupted.
             Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::Interrupted) => {
                 Err(ErrorKind::WouldBlock.into())
             }
