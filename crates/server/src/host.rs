@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -241,7 +241,7 @@ impl Host for Server {
 
     fn dial(&self, host: &str, port: u16, timeout: Duration) -> io::Result<Box<dyn Wire>> {
         let is_encrypted = self.shared.config.values().tls_cluster;
-        self.connect(host, port, is_encrypted, (timeout, timeout))
+        self.connect(host, port, is_encrypted, (timeout, timeout)).map(|connected| connected.wire)
     }
 
     fn follow(&self, primary: Option<Primary>) -> Result<(), Failure> {
@@ -305,7 +305,7 @@ impl Host for Server {
     }
 
     fn sleep(&self, time: Duration) {
-        self.shared.engine.clock().sleep(time);
+        self.target.hold_up(|| self.shared.engine.clock().sleep(time));
     }
 }
 
@@ -339,6 +339,17 @@ fn written(saved: Result<bool, save::Busy>) -> Result<(), Failure> {
     }
 }
 
+/// A connection to another server.
+pub(crate) struct Connected {
+    pub(crate) wire: Box<dyn Wire>,
+    /// The socket below, to end the connection from elsewhere.
+    pub(crate) socket: TcpStream,
+    /// The other's address.
+    pub(crate) peer: SocketAddr,
+    /// This server's.
+    pub(crate) local: Option<SocketAddr>,
+}
+
 impl Server {
     /// Connects to another server. Connecting and writing take at most the first time, one read at
     /// most the second.
@@ -348,7 +359,7 @@ impl Server {
         port: u16,
         is_encrypted: bool,
         timeouts: (Duration, Duration),
-    ) -> io::Result<Box<dyn Wire>> {
+    ) -> io::Result<Connected> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for address in (host, port).to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, timeouts.0) {
@@ -365,7 +376,8 @@ impl Server {
                     // A handshake takes longer than one read.
                     wire.flush()?;
                     socket.set_read_timeout(Some(timeouts.1))?;
-                    return Ok(wire);
+                    let local = socket.local_addr().ok();
+                    return Ok(Connected { wire, socket, peer: address, local });
                 }
                 Err(error) => last = error,
             }

@@ -365,7 +365,8 @@ fn idle_clients(shared: &Shared) -> u64 {
     let mut released = 0;
     let timeout = shared.limits.timeout_s.load(Relaxed) * 1000;
     let now = shared.engine.clock().unix_ms();
-    for client in shared.engine.clients().list() {
+    let all = shared.engine.clients().list();
+    for client in all.iter().filter(|client| !client.is_primary.load(Relaxed)) {
         let silent = now.saturating_sub(client.seen_ms.load(Relaxed));
         let waits =
             client.monitor.load(Relaxed) || client.blocked.load(Relaxed) || client.is_subscribed();

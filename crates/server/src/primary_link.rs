@@ -52,6 +52,10 @@ pub(crate) fn run(server: &Arc<Server>) {
             pause = FIRST_RETRY / 2;
             continue;
         };
+        if server.target.is_held_up() {
+            std::thread::sleep(LOOK);
+            continue;
+        }
         let Primary { host, port } = &primary;
         let mut receiver = Receiver::new(server, number);
         let ended =

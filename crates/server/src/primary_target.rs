@@ -1,5 +1,6 @@
 //! The primary that this server is to follow. The thread of [the link](crate::primary_link) obeys.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use crate::{apply, machine, replicas};
 pub(crate) struct PrimaryTarget {
     target: Mutex<Target>,
     changed: Condvar,
+    /// How many commands hold the link up.
+    holders: AtomicUsize,
 }
 
 /// A target.
@@ -45,6 +48,18 @@ impl PrimaryTarget {
     pub(crate) fn while_current<R>(&self, number: u64, step: impl FnOnce() -> R) -> Option<R> {
         let target = self.target();
         (target.number == number).then(step)
+    }
+
+    /// Runs a step during which no link begins: DEBUG SLEEP, by which tests stop a server.
+    pub(crate) fn hold_up(&self, step: impl FnOnce()) {
+        self.holders.fetch_add(1, Relaxed);
+        step();
+        self.holders.fetch_sub(1, Relaxed);
+    }
+
+    /// Returns true while no link is to begin.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.holders.load(Relaxed) > 0
     }
 
     /// Waits until the target is another one, but not for long.

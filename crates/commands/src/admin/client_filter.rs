@@ -73,6 +73,7 @@ impl Type {
     /// Returns a client's type.
     pub(super) fn of(client: &Client) -> Type {
         match () {
+            () if client.is_primary.load(Relaxed) => Type::Master,
             () if client.is_replica.load(Relaxed) => Type::Replica,
             () if client.is_subscribed() => Type::Pubsub,
             () => Type::Normal,

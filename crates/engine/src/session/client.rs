@@ -71,6 +71,8 @@ pub struct Client {
     pub monitor: AtomicBool,
     /// Whether it is a replica.
     pub is_replica: AtomicBool,
+    /// Whether it is the connection to the primary of this server.
+    pub is_primary: AtomicBool,
     /// CLIENT NO-EVICT.
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.
@@ -285,6 +287,7 @@ impl Clients {
         let mut all: Vec<(usize, Arc<Client>)> = self
             .list()
             .into_iter()
+            .filter(|client| !client.is_primary.load(Relaxed))
             .filter(|client| !client.no_evict.load(Relaxed) && !client.killed.load(Relaxed))
             .map(|client| (client.memory(), client))
             .collect();

@@ -18,7 +18,10 @@ pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
         in_line(&bytes).into_owned()
     };
     let since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
-    let user = in_line(&client.user_name()).into_owned();
+    let user = match client.is_primary.load(Relaxed) {
+        true => "(superuser)".to_owned(),
+        false => in_line(&client.user_name()).into_owned(),
+    };
     let command = engine.table().all().get(client.last_command.load(Relaxed));
     let output = client.output.load(Relaxed) + client.push_bytes.load(Relaxed);
     let capacity = client.reply_buffer.load(Relaxed);
@@ -75,6 +78,7 @@ pub fn flags(client: &Client) -> String {
         }
     };
     add('S', client.is_replica.load(Relaxed));
+    add('M', client.is_primary.load(Relaxed));
     add('O', client.monitor.load(Relaxed));
     add('P', client.is_subscribed());
     add('x', client.queued.load(Relaxed) >= 0);

@@ -1,10 +1,11 @@
 //! The begin and the end of sessions.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::session::client::Peer;
+use crate::session::client::{Client, Peer};
 use crate::session::replica::Received;
 use crate::session::users::Account;
 use crate::wait::stop::stop_waiting;
@@ -36,6 +37,18 @@ impl Engine {
         let mut session = self.connect_replay();
         session.received = Some(Box::new(Received::new(epoch)));
         session
+    }
+
+    /// Registers the connection to the primary, which has no session of a client.
+    pub fn enter_primary(&self, peer: Peer) -> Arc<Client> {
+        let client = self.clients().enter(peer, self.clock().unix_ms());
+        client.is_primary.store(true, Relaxed);
+        client
+    }
+
+    /// Notes that the connection to the primary has ended.
+    pub fn leave_primary(&self, client: &Client) {
+        self.clients().leave(client.id);
     }
 
     /// Ends a session, in which nothing may be executed any more.

@@ -3,12 +3,14 @@
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use commands::admin::Wire;
-use commands::{Hold, Primary};
+use commands::{Client, Hold, Peer, Primary};
 
 use crate::host::Server;
 
@@ -27,6 +29,8 @@ pub(super) struct PrimaryWire(Rc<RefCell<Inner>>);
 struct Inner {
     server: Arc<Server>,
     wire: Box<dyn Wire>,
+    /// What CLIENT LIST shows of it, and CLIENT KILL ends.
+    client: Arc<Client>,
     /// The number of the target that is followed.
     target: u64,
     heard: Instant,
@@ -47,10 +51,32 @@ impl PrimaryWire {
     ) -> io::Result<PrimaryWire> {
         let values = server.shared.config.values();
         let is_encrypted = values.tls_replication;
-        let wire = server.connect(&primary.host, primary.port, is_encrypted, (CONNECT, READ))?;
+        let timeouts = (CONNECT, READ);
+        let connected = server.connect(&primary.host, primary.port, is_encrypted, timeouts)?;
+        let client = server.shared.engine.enter_primary(Peer {
+            id: 0,
+            addr: connected.peer.to_string(),
+            laddr: connected.local.map_or_else(String::new, |local| local.to_string()),
+            fd: -1,
+            local: connected.peer.ip().to_canonical().is_loopback(),
+        });
+        // At once, also while this thread waits for data that somebody has locked.
+        let (killed, socket) = (Arc::downgrade(&client), connected.socket);
+        client.set_waker(Box::new(move || {
+            if killed.upgrade().is_some_and(|client| client.killed.load(Relaxed)) {
+                let _ = socket.shutdown(Shutdown::Both);
+            }
+        }));
         let now = Instant::now();
-        let inner =
-            Inner { server: Arc::clone(server), wire, target, heard: now, sign: None, signed: now };
+        let inner = Inner {
+            server: Arc::clone(server),
+            wire: connected.wire,
+            client,
+            target,
+            heard: now,
+            sign: None,
+            signed: now,
+        };
         Ok(PrimaryWire(Rc::new(RefCell::new(inner))))
     }
 
@@ -72,6 +98,7 @@ impl PrimaryWire {
             Ok(read) => {
                 inner.heard = Instant::now();
                 let now = inner.server.shared.engine.clock().unix_ms();
+                inner.client.seen_ms.store(now, Relaxed);
                 inner.server.shared.engine.replication().facts().heard(now);
                 Ok(read)
             }
@@ -95,6 +122,9 @@ impl Inner {
         if !self.server.target.is(self.target) || self.server.shared.shutdown.is_asked() {
             return Err(io::Error::new(ErrorKind::ConnectionAborted, Stopped));
         }
+        if self.client.killed.load(Relaxed) {
+            return Err(io::Error::new(ErrorKind::ConnectionAborted, "a client has ended it"));
+        }
         if self.heard.elapsed() > self.patience() {
             return Err(io::Error::new(ErrorKind::TimedOut, "the primary says nothing"));
         }
@@ -106,6 +136,12 @@ impl Inner {
             self.wire.flush()?;
         }
         Ok(())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.server.shared.engine.leave_primary(&self.client);
     }
 }
 

@@ -1,11 +1,13 @@
 //! A link that was cut: the replica continues at the byte where it was, and nothing is executed in
 //! part or twice.
 
+use std::time::Duration;
+
 use testkit::{Client, Launch, Server};
 
 use super::proxy::Proxy;
 use super::writes::{wait_for_bytes, while_writing};
-use super::{check_equal, count_in_log, follow, info, quiet, redis, volatile};
+use super::{check_equal, count_in_log, follow, info, quiet, redis, start_replica, volatile};
 use super::{wait_for_link, wait_for_log, wait_for_reply, wait_until};
 
 const PARTIAL: &str = "Successful partial resynchronization with master.";
@@ -57,6 +59,46 @@ fn check_cuts_under_load(primary: Launch, replica: Launch) {
     check_equal(&mut client, &mut reader);
     let log = server.log();
     assert_eq!(log.matches(FULL).count(), 1, "{log}");
+}
+
+/// Lets a client of the replica end the link by these words, and waits until it continues.
+#[track_caller]
+fn check_kill(server: &Server, reader: &mut Client, line: &str, reply: &str) {
+    let before = count_in_log(server, PARTIAL);
+    reader.check(line, reply);
+    wait_until("the link is not there again", || count_in_log(server, PARTIAL) > before);
+    wait_for_link(reader);
+}
+
+#[test]
+fn a_client_of_the_replica_ends_the_link_and_it_continues() {
+    let primary = redis().start();
+    primary.client().check("SET there 1", "OK");
+    let (server, mut reader) = start_behind(volatile(), &Proxy::to(primary.port()));
+    let list = reader.run("CLIENT LIST TYPE master").to_string();
+    assert!(list.contains(" flags=M "), "{list}");
+    let addr = list.split("addr=").nth(1).and_then(|rest| rest.split(' ').next());
+    let addr = addr.unwrap_or_default();
+    check_kill(&server, &mut reader, "CLIENT KILL TYPE master", "(integer) 1");
+    check_kill(&server, &mut reader, &format!("CLIENT KILL {addr}"), "OK");
+    check_equal(&mut primary.client(), &mut reader);
+    reader.check("REPLICAOF NO ONE", "OK");
+    wait_for_reply(&mut reader, "CLIENT KILL TYPE master", "(integer) 0");
+}
+
+#[test]
+fn a_replica_that_was_stopped_keeps_its_link() {
+    let primary = volatile().start();
+    let mut client = primary.client();
+    let server = start_replica(volatile(), &primary);
+    for number in 0..3 {
+        server.pause();
+        client.check(&format!("SET k {number}"), "OK");
+        std::thread::sleep(Duration::from_millis(300));
+        server.resume();
+        check_equal(&mut client, &mut server.client());
+    }
+    assert_eq!(count_in_log(&server, " ended: "), 0);
 }
 
 #[test]
