@@ -82,8 +82,10 @@ fn flush(call: &mut Call<'_>, txn: &mut Txn<'_>, databases: &[Db]) -> Done {
     for db in databases {
         flushed += txn.databases().flush(*db)?;
     }
-    if flushed > 0 {
-        call.wrote();
+    match flushed {
+        // A replica may have keys that its primary has not.
+        0 => call.propagate(),
+        _ => call.wrote(),
     }
     call.effects.deliver(Delivery::Flushed(txn.pending_changes()));
     call.out.ok();

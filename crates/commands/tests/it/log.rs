@@ -52,7 +52,12 @@ fn only_what_changed_something_is_logged() {
     check("SET k v; INCR k; SETRANGE k 0 \"\"; COPY k k", "SET k v");
     check("SET k v; COPY k l; COPY k l", "SET k v; COPY k l");
     check("MULTI; SET k v; DISCARD", "");
-    check("FLUSHALL; SET k v; FLUSHALL", "SET k v; FLUSHALL");
+    check("SWAPDB 0 0; SET k v; FLUSHALL", "SET k v; FLUSHALL");
+}
+
+#[test]
+fn a_flush_is_logged_even_if_nothing_was_there() {
+    check("FLUSHALL; FLUSHDB ASYNC; SET k v", "FLUSHALL; FLUSHDB ASYNC; SET k v");
 }
 
 #[test]

@@ -236,6 +236,16 @@ impl<'a> Call<'a> {
     /// Notes that data changed: `args`, which has the same effect at any time, goes into the log.
     pub fn wrote_as(&mut self, args: &[&[u8]]) {
         self.engine.stats().changed(self.session.stripe);
+        self.propagate_as(args);
+    }
+
+    /// Puts the command into the log, though nothing has changed here: elsewhere there may be
+    /// something to change.
+    pub fn propagate(&mut self) {
+        self.propagate_as(self.args);
+    }
+
+    fn propagate_as(&mut self, args: &[&[u8]]) {
         if self.engine.table().is_renamed() && std::ptr::eq(args[0], self.args[0]) {
             return self.push_original(args);
         }
