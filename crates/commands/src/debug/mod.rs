@@ -86,6 +86,12 @@ fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             call.engine.replication().stream().set_id(Id::from_random(random));
             ok(call)
         }
+        (b"replicate", 3..) => {
+            let mut command = Vec::new();
+            aof::encode(&mut command, &call.args[2..]);
+            call.engine.replication().append_free(&command);
+            ok(call)
+        }
         (b"config-rewrite-force-all", 2) => match call.engine.host() {
             Some(host) => host.config_rewrite(true).and_then(|()| ok(call)),
             None => Err("ERR The server is running without a config file".into()),
@@ -333,6 +339,8 @@ fn debug_help(call: &mut Call<'_>) -> Done {
             "    Accepted; there are no quicklists.",
             "RELOAD [option ...]",
             "    Save a dump and load it, or load the pool again.",
+            "REPLICATE <command> [arg ...]",
+            "    Send a command to the replicas without executing it.",
             "REPLYBUFFER PEAK-RESET-TIME <NEVER||RESET|time>",
             "    Accepted; reply buffers have no fixed size.",
             "REPLYBUFFER RESIZING <0|1>",
