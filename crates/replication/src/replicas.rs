@@ -15,17 +15,6 @@ pub enum Stage {
     Online,
 }
 
-impl Stage {
-    /// Returns its name in INFO.
-    pub fn name(self) -> &'static str {
-        match self {
-            Stage::WaitsForDump => "wait_bgsave",
-            Stage::ReceivesDump => "send_bulk",
-            Stage::Online => "online",
-        }
-    }
-}
-
 /// A connected replica.
 #[derive(Debug)]
 pub struct Replica {
@@ -36,6 +25,7 @@ pub struct Replica {
     /// The port that it listens on; 0 if it did not say.
     pub port: u16,
     stage: AtomicU8,
+    gets_marked: AtomicBool,
     has_acknowledged: AtomicBool,
     acknowledged: AtomicU64,
     durable: AtomicU64,
@@ -50,10 +40,27 @@ impl Replica {
             host,
             port,
             stage: AtomicU8::new(Stage::WaitsForDump as u8),
+            gets_marked: AtomicBool::new(false),
             has_acknowledged: AtomicBool::new(false),
             acknowledged: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             heard_ms: AtomicU64::new(now_ms),
+        }
+    }
+
+    /// Notes whether its dump is sent while it is made, with a mark at its end.
+    pub fn set_gets_marked(&self, yes: bool) {
+        self.gets_marked.store(yes, Relaxed);
+    }
+
+    /// Returns Redis's name for how far it is. A dump that is sent while it is made is one for
+    /// which it still waits.
+    pub fn state(&self) -> &'static str {
+        match self.stage() {
+            Stage::WaitsForDump => "wait_bgsave",
+            Stage::ReceivesDump if self.gets_marked.load(Relaxed) => "wait_bgsave",
+            Stage::ReceivesDump => "send_bulk",
+            Stage::Online => "online",
         }
     }
 

@@ -4,7 +4,7 @@
 //! end of the log, waits at the commit barrier until the log is settled up to there, as a reply
 //! does, and sends the stream up to the noted end: a replica never has what a restart of its
 //! primary would not have. The same holds for a dump: its first byte waits for what it shows. The
-//! replica's commands (`REPLCONF ACK`) get no replies.
+//! replica's commands (`REPLCONF ACK`) have no replies; one that has ends the connection.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -41,9 +41,11 @@ enum Event {
 
 /// Serves a replica until either side ends it.
 pub(super) async fn serve(mut connection: Connection) {
-    connection.session.reply = ReplyMode::Off;
+    // So that it is noticed if a command of the replica has a reply.
+    connection.session.reply = ReplyMode::On;
     let Some(replica) = &mut connection.session.replica else { return };
     let Some(entry) = replica.entry.clone() else { return };
+    entry.set_gets_marked(replica.knows_mark);
     let cursor = match replica.cursor.take() {
         Some(cursor) => Some(cursor),
         None => send_dump(&mut connection, &entry).await,
@@ -292,7 +294,8 @@ fn obey(connection: &mut Connection) -> bool {
         let step = batch::run(connection);
         connection.log_end = 0;
         if connection.output.len() > before {
-            tracing::warn!("A replica's command would put a reply into the stream: disconnected");
+            warn_of_reply(connection, before);
+            connection.output.clear();
             return false;
         }
         match step {
@@ -301,4 +304,25 @@ fn obey(connection: &mut Connection) -> bool {
             _ => return false,
         }
     }
+}
+
+/// Logs that a replica's command has a reply, which would get into the stream.
+fn warn_of_reply(connection: &Connection, before: usize) {
+    let engine = &connection.worker.shared.engine;
+    let client = &connection.session.client;
+    let command = engine.table().all().get(client.last_command.load(Relaxed));
+    let command = command.map_or_else(|| "NULL".to_owned(), |command| command.full_name());
+    let written = connection.output.writer.as_bytes();
+    let reply = written.len().saturating_sub(connection.output.len() - before);
+    let reply = &written[reply..];
+    if let Some(error) = reply.strip_prefix(b"-") {
+        let error = error.split(|byte| *byte == b'\r').next().unwrap_or_default();
+        tracing::warn!(
+            "== CRITICAL == This master is sending an error to its replica: '{}' after \
+             processing the command '{command}'",
+            String::from_utf8_lossy(error)
+        );
+    }
+    let line = commands::admin::describe(engine, client, connection.now_ms());
+    tracing::warn!("Replica generated a reply to command '{command}', disconnecting it: {line}");
 }

@@ -25,7 +25,7 @@ pub(super) fn replication(page: &mut Page<'_, '_>) {
             "ip={},port={},state={},offset={},lag={}",
             replica.host,
             replica.port,
-            replica.stage().name(),
+            replica.state(),
             replica.acknowledged(),
             lag_s(replica, now)
         );

@@ -23,7 +23,7 @@ fn a_replica_introduces_itself_and_gets_a_dump_with_a_mark() {
     assert_eq!(end(&mut client), fake.offset);
     assert_eq!(
         info(&mut client, "slave0"),
-        "ip=elsewhere,port=7777,state=send_bulk,offset=0,lag=0"
+        "ip=elsewhere,port=7777,state=wait_bgsave,offset=0,lag=0"
     );
     fake.acknowledge();
     wait_until("it is online", || info(&mut client, "slave0").contains("state=online"));

@@ -58,13 +58,6 @@ fn odd_values_of_replconf_are_refused_or_ignored() {
         "REPLCONF ACK 1 FACK -1",
         "REPLCONF ACK 1 FACK x",
         "REPLCONF ACK 1 NONSENSE 2",
-        "REPLCONF ACK",
-        "REPLCONF listening-port 65536",
-        "REPLCONF listening-port 1",
-        "NONSENSE",
-        "GET a",
-        "SET by-replica 1",
-        "PING",
         "PSYNC ? -1",
         "SYNC",
         "REPLCONF ACK 5",
@@ -75,8 +68,29 @@ fn odd_values_of_replconf_are_refused_or_ignored() {
     check_well(&server, &mut client);
     // None of it was answered.
     assert_eq!(fake.command(), "SELECT 0");
-    let command = fake.command();
-    assert!(["SET by-replica 1", "SET well 1"].contains(&command.as_str()), "{command}");
+    assert_eq!(fake.command(), "SET well 1");
+}
+
+#[test]
+fn a_command_that_has_a_reply_ends_the_link() {
+    let server = primary().start();
+    let mut client = server.client();
+    let refused = "Replica can't interact with the keyspace";
+    for (line, logged) in [
+        ("PING", "'ping', disconnecting it: id="),
+        ("XINFO HELP", "'xinfo|help', disconnecting it: id="),
+        ("REPLCONF listening-port 1", "'replconf', disconnecting it: id="),
+        ("GET a", &format!("to its replica: 'ERR {refused}' after processing the command 'get'")),
+        ("SET by-replica 1", "'set', disconnecting it: id="),
+    ] {
+        let mut fake = replica(&server);
+        wait_for_replicas(&mut client, 1);
+        fake.send(line);
+        wait_until("it is not ended", || server.log().contains(logged));
+        wait_for_replicas(&mut client, 0);
+    }
+    client.check("EXISTS by-replica", "(integer) 0");
+    check_well(&server, &mut client);
 }
 
 #[test]
