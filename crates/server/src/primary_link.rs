@@ -12,7 +12,7 @@ mod receive;
 mod wire;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use commands::Primary;
 
@@ -25,8 +25,10 @@ use crate::primary_target::Target;
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 /// ... up to this.
 const RETRY: Duration = Duration::from_secs(1);
-/// The pause before all data is asked for again.
+/// The pause before all data is asked for again,
 const FAILED: Duration = Duration::from_secs(5);
+/// ... unless that was not necessary for so long.
+const SELDOM: Duration = Duration::from_secs(60);
 /// How often a pause looks whether the server ends.
 const LOOK: Duration = Duration::from_millis(100);
 /// The same while a replica is to catch up and then be the primary: no client can write meanwhile.
@@ -41,6 +43,7 @@ pub(crate) fn run(server: &Arc<Server>) {
     // A command that failed here fails again: only all data can mend that.
     let mut starts_over = false;
     let mut pause = FIRST_RETRY / 2;
+    let mut failed_at: Option<Instant> = None;
     while !shared.shutdown.is_asked() {
         let Target { primary, number } = server.target.get();
         let Some(primary) = primary else {
@@ -74,8 +77,10 @@ pub(crate) fn run(server: &Arc<Server>) {
                 let again = if error.needs_all() { "; all data is asked for again" } else { "" };
                 tracing::warn!("The link to primary {host}:{port} ended: {error}{again}");
                 if error.needs_all() {
-                    (starts_over, pause) = (true, FAILED);
-                } else if matches!(error, LinkError::Apply(_)) {
+                    let is_first = failed_at.is_none_or(|at| at.elapsed() > SELDOM);
+                    (starts_over, failed_at) = (true, Some(Instant::now()));
+                    pause = if is_first { RETRY } else { FAILED };
+                } else if matches!(error, LinkError::Apply(_) | LinkError::Sync(_)) {
                     pause = RETRY;
                 }
             }

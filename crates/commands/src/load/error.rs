@@ -57,6 +57,13 @@ pub enum LoadDumpError {
     },
 }
 
+impl LoadDumpError {
+    /// Returns true if the source failed or ended too early.
+    pub fn is_cut_off(&self) -> bool {
+        matches!(self, LoadDumpError::Short(_) | LoadDumpError::Read(rdb::Error::Io(_)))
+    }
+}
+
 impl From<rdb::Error> for LoadDumpError {
     fn from(error: rdb::Error) -> LoadDumpError {
         match error {

@@ -43,7 +43,7 @@ pub(super) enum LinkError {
     Io(io::Error),
     #[error("{0}")]
     Handshake(HandshakeError),
-    #[error("the dump could not be loaded: {0}")]
+    #[error("the dump could not be loaded: Internal error in RDB: {0}")]
     Sync(#[from] LoadDumpError),
     #[error("the data could not be replaced: {0}")]
     Replace(String),
@@ -58,7 +58,9 @@ impl LinkError {
     /// thinks.
     pub(super) fn needs_all(&self) -> bool {
         match self {
-            LinkError::Sync(_) | LinkError::Replace(_) | LinkError::Stream(_) => true,
+            // A dump that was cut off is not the primary's fault.
+            LinkError::Sync(error) => !error.is_cut_off(),
+            LinkError::Replace(_) | LinkError::Stream(_) => true,
             LinkError::Apply(error) => !matches!(error, ApplyError::Full { .. }),
             LinkError::Stopped | LinkError::Io(_) | LinkError::Handshake(_) => false,
         }
