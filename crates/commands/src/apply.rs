@@ -29,7 +29,7 @@ pub enum ApplyError {
     #[error("the history is not that of the primary any more")]
     Unfollowed,
     /// The data is not what it is at the primary, or the command is not known here.
-    #[error("'{command}' of the primary fails: {text}")]
+    #[error("== CRITICAL == '{command}' of the primary fails: {text}")]
     Failed {
         /// The command.
         command: String,

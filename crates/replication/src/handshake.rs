@@ -74,7 +74,7 @@ pub enum HandshakeError {
     #[error("the primary cannot serve replicas now: {0}")]
     TryAgain(String),
     /// The primary refused the password, wants one, or the user may not replicate.
-    #[error("the primary refused the user or the password: {0}")]
+    #[error("Unable to AUTH to MASTER: {0}")]
     Unauthorized(String),
     /// The primary refused for another reason.
     #[error("the primary refused: {0}")]

@@ -62,7 +62,11 @@ fn psync(call: &mut Call<'_>) -> Done {
         be_promoted(call)?;
     }
     check(call)?;
-    let number = call.int(2).map_err(|_| NOT_INTEGER)?;
+    let addr = call.session.client.peer.addr.clone();
+    let Ok(number) = call.int(2) else {
+        log(call, &format!("Replica {addr} asks for synchronization but with a wrong offset"));
+        return Err(NOT_INTEGER.into());
+    };
     if call.session.replica.as_ref().is_some_and(|replica| replica.entry.is_some()) {
         return Ok(());
     }
@@ -71,26 +75,31 @@ fn psync(call: &mut Call<'_>) -> Done {
     let history = Id::parse(call.args[1]).zip(has);
     let stream = Arc::clone(call.engine.replication().stream());
     let resumed = history.and_then(|(id, offset)| stream.resume(id, offset));
-    let line = |text: &str| {
-        if let Some(host) = call.engine.host() {
-            host.log(&format!("Replica {}: {text}", call.session.client.peer.addr));
-        }
-    };
     if resumed.is_none() && call.args[1] != b"?" {
         call.engine.replication().replicas().begun.refused.fetch_add(1, Relaxed);
     }
     let Some((id, cursor)) = resumed else {
         match history {
-            Some((id, offset)) => line(&format!(
-                "full synchronization, since it asks for history {id} after byte {offset}, and here is {}",
-                describe(&stream.position())
-            )),
-            None => line("full synchronization"),
+            Some((id, offset)) => log(
+                call,
+                &format!(
+                    "Partial resynchronization not accepted: replica {addr} asks for history {id} after byte {offset}, and here is {}",
+                    describe(&stream.position())
+                ),
+            ),
+            None => log(call, &format!("Full resync requested by replica {addr}")),
         }
         enter(call, Stage::WaitsForDump);
         return Ok(());
     };
-    line("continues where it was");
+    let offset = has.unwrap_or(0);
+    let bytes = stream.end().saturating_sub(offset);
+    log(
+        call,
+        &format!(
+            "Partial resynchronization request from {addr} accepted. Sending {bytes} bytes of backlog starting from offset {number}."
+        ),
+    );
     let replica = call.session.replica.get_or_insert_default();
     replica.cursor = Some(cursor);
     match replica.knows_new_id {
@@ -99,6 +108,13 @@ fn psync(call: &mut Call<'_>) -> Done {
     }
     enter(call, Stage::Online);
     Ok(())
+}
+
+/// Writes a line to the server's log.
+fn log(call: &Call<'_>, line: &str) {
+    if let Some(host) = call.engine.host() {
+        host.log(line);
+    }
 }
 
 fn describe(here: &::replication::Position) -> String {

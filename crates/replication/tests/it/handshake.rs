@@ -114,7 +114,7 @@ fn errors_are_told_apart() {
     check_psync("-ERR other", "the primary refused: ERR other");
     check_psync("-LOADINGS", "the primary refused: LOADINGS");
     check(&resuming(), &["-DENIED Redis is"], "the primary refused: DENIED Redis is");
-    let refused = "the primary refused the user or the password: ";
+    let refused = "Unable to AUTH to MASTER: ";
     check_psync(
         "-NOAUTH Authentication required.",
         &format!("{refused}NOAUTH Authentication required."),

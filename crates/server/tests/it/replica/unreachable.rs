@@ -127,10 +127,10 @@ fn a_primary_that_wants_a_password() {
         owner.check("SET theirs 1", "OK");
         let (server, mut client) = start();
         follow(&mut client, primary.port());
-        wait_for_log(&server, "the primary refused the user or the password: NOAUTH");
+        wait_for_log(&server, "Unable to AUTH to MASTER: NOAUTH");
         check_serves(&mut client);
         client.check("CONFIG SET masterauth wrong", "OK");
-        wait_for_log(&server, "the primary refused the user or the password: WRONGPASS");
+        wait_for_log(&server, "Unable to AUTH to MASTER: WRONGPASS");
         check_serves(&mut client);
         client.check("CONFIG SET masterauth secret", "OK");
         wait_for_link(&mut client);
@@ -150,7 +150,7 @@ fn a_primary_with_a_user_for_replicas() {
         let (server, mut client) = start();
         client.check("CONFIG SET masteruser nobody masterauth secret", "OK");
         follow(&mut client, primary.port());
-        wait_for_log(&server, "the primary refused the user or the password: NOPERM");
+        wait_for_log(&server, "Unable to AUTH to MASTER: NOPERM");
         check_serves(&mut client);
         client.check("CONFIG SET masteruser replica", "OK");
         wait_for_link(&mut client);
