@@ -29,8 +29,9 @@ impl Case {
     }
 }
 
-/// Parses the output of a run.
-pub(crate) fn parse(log: &str) -> Vec<Case> {
+/// Parses the output of a run. Of a unit that draws its cases (`is_drawn`), those whose names
+/// differ in numbers only are one case, which passes if all of them do.
+pub(crate) fn parse(log: &str, is_drawn: bool) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     let mut lines = log.lines();
     let mut at_work = "";
@@ -57,7 +58,11 @@ pub(crate) fn parse(log: &str) -> Vec<Case> {
             _ => String::new(),
         };
         let name = if outcome == Outcome::BrokeOff { "(the rest of the unit)" } else { rest };
-        cases.push(Case { name: counted(&cases, name), outcome, detail });
+        if is_drawn && outcome != Outcome::Hung {
+            add_drawn(&mut cases, Case { name: without_numbers(name), outcome, detail });
+        } else {
+            cases.push(Case { name: counted(&cases, name), outcome, detail });
+        }
     }
     // The list of running cases follows the line that reports a timeout.
     if let Some(hung) = cases.iter_mut().find(|case| case.outcome == Outcome::Hung) {
@@ -73,4 +78,25 @@ fn counted(cases: &[Case], name: &str) -> String {
         0 => name.to_owned(),
         before => format!("{name} #{}", before + 1),
     }
+}
+
+fn add_drawn(cases: &mut Vec<Case>, case: Case) {
+    match cases.iter_mut().find(|known| known.name == case.name) {
+        Some(known) if known.passed() => *known = case,
+        Some(_) => {}
+        None => cases.push(case),
+    }
+}
+
+/// Returns the name with `n` in the place of each number.
+fn without_numbers(name: &str) -> String {
+    let is_delimiter = |letter: char| !letter.is_ascii_alphanumeric();
+    let general = |word: &str| {
+        let text = word.trim_end_matches(is_delimiter);
+        match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => format!("n{}", &word[text.len()..]),
+            false => word.to_owned(),
+        }
+    };
+    name.split_inclusive(is_delimiter).map(general).collect()
 }

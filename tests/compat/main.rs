@@ -303,8 +303,7 @@ fn compare_mixed(
     both: &[Case],
     table: &mut Table,
 ) -> Result<(), Setup> {
-    let (unit, skipped, backend) =
-        (run.unit, &known.left_out.of_starter(run.unit), BACKENDS[1]);
+    let (unit, skipped, backend) = (run.unit, &known.left_out.of_starter(run.unit), BACKENDS[1]);
     let one = |way: &str| suite.copy_for(way)?.run_starter(unit, way, skipped);
     let runs = at_once(MIXED.map(|way| move || one(way)));
     for (way, cases) in MIXED.into_iter().zip(runs) {

@@ -25,6 +25,9 @@ const HANGS: usize = 5;
 /// The first port for connections between the suite's own parts; each run takes the next 100.
 static PORTS: AtomicU16 = AtomicU16::new(15_000);
 
+/// Units that draw their cases for as long as there is time.
+const DRAWN: [&str; 2] = ["integration/psync2", "integration/psync2-reg"];
+
 /// Tags of cases that are not run if a unit starts its own servers.
 const TAGS: &str = "-slow -cluster -modules -large-memory";
 /// The cases of this unit are all marked as slow, but take only five seconds.
@@ -82,7 +85,7 @@ fn repeat(
     let began = Instant::now();
     loop {
         let log = once(suite, unit, arguments, &file, &skipped)?;
-        let mut cases = parse(&log);
+        let mut cases = parse(&log, DRAWN.contains(&unit));
         let stuck = cases.iter().position(|case| case.outcome == Outcome::Hung);
         let Some(at) = stuck.filter(|_| hung.len() < HANGS && began.elapsed() < LONGEST) else {
             cases.extend(hung);
