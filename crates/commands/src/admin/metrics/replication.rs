@@ -72,7 +72,7 @@ fn replicas(page: &mut Page, engine: &Engine) {
     for (name, help, value) in columns {
         page.family(name, Kind::Gauge, help);
         for ((host, port), replica) in &by_address {
-            let state = replica.stage().name();
+            let state = replica.state();
             let labels = [("slave_ip", &**host), ("slave_port", port), ("slave_state", state)];
             if let Some(value) = value(replica) {
                 page.sample(name, &labels, value);
