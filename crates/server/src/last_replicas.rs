@@ -90,7 +90,7 @@ impl Server {
                     replica.host,
                     replica.port,
                     replica.lag_s(now),
-                    replica.stage().name()
+                    replica.state()
                 );
             }
         }
