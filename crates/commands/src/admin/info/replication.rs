@@ -31,7 +31,9 @@ pub(super) fn replication(page: &mut Page<'_, '_>) {
         );
         page.line(&format!("slave{number}"), text);
     }
-    page.line("replies_waiting_for_replicas", replication.unconfirmed());
+    if replication.quorum().replicas > 0 || replication.unconfirmed() > 0 {
+        page.line("replies_waiting_for_replicas", replication.unconfirmed());
+    }
     page.line("master_failover_state", replication.failover().stage().name());
     let stream = replication.stream();
     let position = stream.position();
