@@ -1,5 +1,6 @@
 //! Loading the data at the start, if it is not in a pool.
 
+use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,6 +9,9 @@ use crate::config::Values;
 use crate::host::Server;
 use crate::shared::Shared;
 use crate::{listen, other_stores, position};
+
+/// Bytes in which a dump has said all about itself.
+const HEAD: u64 = 4096;
 
 /// Why the data could not be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -58,10 +62,13 @@ fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
     let path = other_stores::dump(values);
     let failed = |why: String| LoadingError::Dump { path: path.clone(), why };
     let opened = std::fs::File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
-    let (total, file) = opened.map_err(|error| failed(crate::text::os_error(&error)))?;
+    let (total, mut file) = opened.map_err(|error| failed(crate::text::os_error(&error)))?;
     let started = std::time::Instant::now();
-    let place = std::fs::File::open(&path).ok().map(std::io::BufReader::new);
-    let place = place.and_then(commands::place_of).and_then(position::of_dump);
+    // It may be a pipe, which can be read once.
+    let mut head = Vec::new();
+    let read = file.by_ref().take(HEAD).read_to_end(&mut head);
+    read.map_err(|error| failed(crate::text::os_error(&error)))?;
+    let place = commands::place_of(&head[..]).and_then(position::of_dump);
     let mut last = started;
     let mut options = commands::LoadOptions {
         verifies: values.rdbchecksum,
@@ -77,7 +84,7 @@ fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
             }
         },
     };
-    let file = std::io::BufReader::with_capacity(1 << 20, file);
+    let file = std::io::BufReader::with_capacity(1 << 20, head.as_slice().chain(file));
     let loaded = commands::load_dump(&shared.engine, file, &mut options);
     let loaded = loaded.map_err(|error| {
         tracing::warn!("{error}");
