@@ -182,6 +182,7 @@ const ENGINE: &[&str] = &[
     "execute/moved",
     "wait/end",
     "wait/begin",
+    "replication/quorum",
     "replication/waits",
     "replication/follow",
     "memory/full_store",

@@ -91,8 +91,8 @@ impl Drop for Confirmation<'_> {
 }
 
 impl Replication {
-    /// Sets the quorum of connections that have none of their own, and how many milliseconds replies
-    /// wait at most (0 for no limit).
+    /// Sets the quorum of connections that have none of their own, and the longest wait of a reply
+    /// in milliseconds (0 for no limit).
     pub fn set_quorum(&self, quorum: Quorum, timeout_ms: u64) {
         self.quorums.timeout_ms.store(timeout_ms, Relaxed);
         let packed = u64::from(quorum.replicas) << 1 | u64::from(quorum.durable);

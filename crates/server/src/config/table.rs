@@ -450,7 +450,7 @@ directives! {
         /// Seconds after which a silent replica does not count for that.
         min_replicas_max_lag: u64 = 10 => ("min-replicas-max-lag", Int(0, I32), Live)
                 .alias("min-slaves-max-lag").then(RequireReplicas);
-        /// Replicas that must have what a reply shows before it leaves; 0 for none ([replication](replication.md)).
+        /// Replicas that must have what a reply shows before it leaves; 0 for none.
         repl_acknowledge: u32 = 0 => ("repl-acknowledge", Int(0, 1000), Live).then(SetQuorum);
         /// Whether they must have it durably.
         repl_acknowledge_durable: bool = false =>
