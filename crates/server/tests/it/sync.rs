@@ -85,48 +85,6 @@ fn a_client_that_takes_nothing_holds_up_neither_others_nor_the_end() {
     drop(stalled);
 }
 
-/// Whoever takes a dump slowly keeps others from saving for `repl-timeout`, and gets all of it.
-#[test]
-fn a_client_that_takes_little_holds_up_no_save_for_long() {
-    for (ask, launch) in [
-        (ASK, Launch::perdura_volatile()),
-        // Without a mark, from a file.
-        ("REPLCONF rdb-only 1\r\nSYNC\r\n", Launch::perdura_volatile()),
-    ] {
-        let server = launch.args(["--repl-timeout", "1", "--rdbcompression", "no"]).start();
-        let mut client = server.client();
-        for i in 0..40 {
-            let value = format!("{i}").repeat(1 << 20);
-            assert!(client.call(&["SET", &format!("key:{i}"), &value]).is_ok());
-        }
-        let (mut slow, _) = begin(server.port(), ask, 5);
-        let (mut dump, mut piece) = (Vec::new(), vec![0; 64 << 10]);
-        let mut take = |dump: &mut Vec<u8>| {
-            let read = slow.read(&mut piece).expect("the dump goes on");
-            dump.extend_from_slice(&piece[..read]);
-            read > 0
-        };
-        let mut saves = false;
-        while !saves {
-            assert!(dump.len() < 20 << 20, "no save may begin");
-            std::thread::sleep(std::time::Duration::from_millis(10));
-            take(&mut dump);
-            saves = !client.run("BGSAVE").is_error();
-        }
-        client.check("SET later 1", "OK");
-        while take(&mut dump) {}
-        let begins = dump.windows(5).position(|part| part == b"REDIS").expect("a dump");
-        let ends = if ask == ASK { dump.len() - 40 } else { dump.len() };
-        let folder = testkit::Medium::Disk.scratch();
-        let file = folder.path().join("dump.rdb");
-        std::fs::write(&file, &dump[begins..ends]).expect("a file");
-        check_rdb(&file);
-        let loaded = Launch::perdura_volatile().start_in(folder);
-        client.check("DEL later", "(integer) 1");
-        assert_eq!(digest(&mut loaded.client()), digest(&mut client));
-    }
-}
-
 #[test]
 fn a_client_that_goes_away_ends_its_dump() {
     let server = Launch::perdura_volatile().start();
