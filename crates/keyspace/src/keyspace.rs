@@ -66,8 +66,13 @@ impl Keyspace {
     }
 
     /// Leaves, at `now` (unix ms), the place of the data in a stream for the next opening, if that
-    /// is a pool's. Nothing may be changed after that.
-    pub fn leave_position(&self, position: &StreamPosition, now: u64) -> Result<(), CommitError> {
+    /// is a pool's. `position` says which it is, while all shards are locked; commits after that
+    /// are refused. Returns what was left.
+    pub fn leave_position(
+        &self,
+        position: impl FnOnce() -> Option<StreamPosition>,
+        now: u64,
+    ) -> Result<Option<StreamPosition>, CommitError> {
         position::leave(&self.shared, position, now)
     }
 

@@ -107,19 +107,30 @@ pub(crate) fn adopt(shared: &Shared, now: u64) -> Option<StreamPosition> {
     StreamPosition::decode(&words, shared.heap().epoch().wrapping_sub(1))
 }
 
-/// Writes, at `now` (unix ms), a position for the next opening.
+/// Writes, at `now` (unix ms), for the next opening the position that `position` returns while all
+/// shards are locked, if it returns one. No commit is accepted after it.
 pub(crate) fn leave(
     shared: &Shared,
-    position: &StreamPosition,
+    position: impl FnOnce() -> Option<StreamPosition>,
     now: u64,
-) -> Result<(), CommitError> {
-    write(shared, position.encode(shared.heap().epoch()), now)
+) -> Result<Option<StreamPosition>, CommitError> {
+    let heap = shared.heap();
+    let mut txn = Txn::new(shared, (0..heap.shards()).map(|shard| heap.lock(shard)).collect(), now);
+    let Some(position) = position() else { return Ok(None) };
+    set(&mut txn, position.encode(heap.epoch()));
+    txn.commit()?;
+    heap.pause_held();
+    Ok(Some(position))
 }
 
 fn write(shared: &Shared, words: [u64; WORDS], now: u64) -> Result<(), CommitError> {
     let mut txn = Txn::new(shared, [shared.heap().lock(0)].into_iter().collect(), now);
+    set(&mut txn, words);
+    txn.commit()
+}
+
+fn set(txn: &mut Txn<'_>, words: [u64; WORDS]) {
     for (n, word) in words.into_iter().enumerate() {
         txn.set_root(POSITION_ROOT + n, word);
     }
-    txn.commit()
 }

@@ -75,15 +75,23 @@ pub(crate) fn leave(shared: &Shared) {
     if !engine.keyspace().heap().is_durable() || shared.shutdown.has_failed() {
         return;
     }
-    let Some(Position { id, end, db, second, .. }) = present(engine) else { return };
-    let position = StreamPosition {
-        id: id.to_bytes(),
-        offset: end,
-        db: db.and_then(|db| u8::try_from(db).ok()),
-        second: second.map(|(id, until)| (id.to_bytes(), until)),
+    let position = || {
+        // What clients have written to a replica is in no stream.
+        let takes_writes =
+            engine.replication().is_replica() && !engine.config().is_read_only_replica();
+        let Position { id, end, db, second, .. } = present(engine).filter(|_| !takes_writes)?;
+        Some(StreamPosition {
+            id: id.to_bytes(),
+            offset: end,
+            db: db.and_then(|db| u8::try_from(db).ok()),
+            second: second.map(|(id, until)| (id.to_bytes(), until)),
+        })
     };
-    match engine.keyspace().leave_position(&position, engine.clock().unix_ms()) {
-        Ok(()) => tracing::info!("Replication can continue at offset {end} of history {id}"),
+    match engine.keyspace().leave_position(position, engine.clock().unix_ms()) {
+        Ok(None) => {}
+        Ok(Some(StreamPosition { offset, .. })) => {
+            tracing::info!("Replication can continue at offset {offset}");
+        }
         Err(error) => tracing::warn!("The place in the replication stream is not kept: {error}"),
     }
 }

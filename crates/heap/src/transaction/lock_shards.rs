@@ -60,4 +60,10 @@ impl Heap {
             (0..self.shards()).for_each(|shard| drop(self.lock(shard)));
         }
     }
+
+    /// Refuses writes from now on, until the pool is closed. For whoever holds all shards: so no
+    /// commit is under way.
+    pub fn pause_held(&self) {
+        self.paused.store(true, Ordering::Release);
+    }
 }
