@@ -108,6 +108,13 @@ impl PrimaryWire {
             }
             Err(error) => Err(error),
         }
+        .or_else(|error: io::Error| match error.kind() {
+            // This server may have been busy with something else meanwhile: only after a look.
+            ErrorKind::WouldBlock if inner.heard.elapsed() > inner.patience() => {
+                Err(io::Error::new(ErrorKind::TimedOut, "the primary says nothing"))
+            }
+            _ => Err(error),
+        })
     }
 }
 
@@ -124,9 +131,6 @@ impl Inner {
         }
         if self.client.killed.load(Relaxed) {
             return Err(io::Error::new(ErrorKind::ConnectionAborted, "a client has ended it"));
-        }
-        if self.heard.elapsed() > self.patience() {
-            return Err(io::Error::new(ErrorKind::TimedOut, "the primary says nothing"));
         }
         if let Some(sign) = self.sign
             && self.signed.elapsed() >= SIGN
