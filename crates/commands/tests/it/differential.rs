@@ -48,6 +48,7 @@ const LEFT_OUT: &[&str] = &[
 /// Commands with options of a later version of Redis, as its COMMAND shows.
 const EXTENDED: &[&str] = &[
     "bitop",
+    "client|acknowledge",
     "client|kill",
     "client|list",
     "geosearch",
