@@ -29,6 +29,7 @@ pub struct Replica {
     has_acknowledged: AtomicBool,
     acknowledged: AtomicU64,
     durable: AtomicU64,
+    says_durable: AtomicBool,
     heard_ms: AtomicU64,
 }
 
@@ -44,6 +45,7 @@ impl Replica {
             has_acknowledged: AtomicBool::new(false),
             acknowledged: AtomicU64::new(0),
             durable: AtomicU64::new(0),
+            says_durable: AtomicBool::new(false),
             heard_ms: AtomicU64::new(now_ms),
         }
     }
@@ -84,7 +86,10 @@ impl Replica {
     pub fn acknowledge(&self, offset: u64, durable: Option<u64>, now_ms: u64) {
         self.has_acknowledged.store(true, Relaxed);
         self.acknowledged.fetch_max(offset, Relaxed);
-        self.durable.fetch_max(durable.unwrap_or(0), Relaxed);
+        if let Some(durable) = durable {
+            self.durable.fetch_max(durable, Relaxed);
+            self.says_durable.store(true, Relaxed);
+        }
         self.heard_ms.store(now_ms, Relaxed);
     }
 
@@ -184,16 +189,27 @@ impl Replicas {
         self.online(|replica| replica.durable() >= offset)
     }
 
-    /// Returns the offset up to which `count` of them have executed the stream, or have it durably;
-    /// none if there are fewer.
-    pub fn confirmed(&self, count: usize, durable: bool) -> Option<u64> {
+    /// Returns the offset up to which `count` of them have said that they have executed the stream,
+    /// or have it durably, of which `end` is the end; none if there are fewer. A replica that has
+    /// come again counts once, and one that claims more than there is does not count.
+    pub fn confirmed(&self, count: usize, durable: bool, end: u64) -> Option<u64> {
         let list = self.list();
-        let offset = |replica: &Arc<Replica>| match durable {
-            true => replica.durable(),
-            false => replica.acknowledged(),
+        let is_newest = |at: usize, replica: &Replica| {
+            let is_same = |other: &Arc<Replica>| {
+                replica.port != 0 && (&other.host, other.port) == (&replica.host, replica.port)
+            };
+            !list[at + 1..].iter().any(is_same)
         };
-        let online = || list.iter().filter(|replica| replica.stage() == Stage::Online).map(offset);
-        online().filter(|least| online().filter(|offset| offset >= least).count() >= count).max()
+        let offset = |(at, replica): (usize, &Arc<Replica>)| {
+            let counts = replica.stage() == Stage::Online && is_newest(at, replica);
+            let said = match durable {
+                true => replica.says_durable.load(Relaxed).then(|| replica.durable()),
+                false => replica.has_acknowledged().then(|| replica.acknowledged()),
+            };
+            said.filter(|offset| counts && *offset <= end)
+        };
+        let offsets = || list.iter().enumerate().filter_map(offset);
+        offsets().filter(|least| offsets().filter(|offset| offset >= least).count() >= count).max()
     }
 
     /// Removes all: they are being disconnected, and what they have acknowledged belongs to another
@@ -227,9 +243,18 @@ mod tests {
         assert_eq!(two.acknowledged(), 101, "it does not go back");
         assert_eq!([100, 101, 102].map(|offset| replicas.with(offset)), [2, 1, 0]);
         assert_eq!([90, 91].map(|offset| replicas.durable_with(offset)), [1, 0]);
-        let confirmed = |durable| [1, 2, 3].map(|count| replicas.confirmed(count, durable));
-        assert_eq!(confirmed(false), [Some(101), Some(100), None]);
-        assert_eq!(confirmed(true), [Some(90), Some(0), None]);
+        let confirmed =
+            |durable, end| [1, 2, 3].map(|count| replicas.confirmed(count, durable, end));
+        assert_eq!(confirmed(false, 200), [Some(101), Some(100), None]);
+        assert_eq!(confirmed(false, 100), [Some(100), None, None], "one claims too much");
+        assert_eq!(confirmed(true, 200), [Some(90), None, None], "one says nothing of it");
+        // The first comes again before its old connection has ended.
+        let again = replicas.enter(Replica::new(3, "h".into(), 1, 0));
+        again.set_stage(Stage::Online, 2000);
+        assert_eq!(confirmed(false, 200), [Some(101), None, None]);
+        again.acknowledge(100, None, 2000);
+        assert_eq!(confirmed(false, 200), [Some(101), Some(100), None]);
+        replicas.leave(&again);
         replicas.leave(&one);
         assert_eq!(replicas.all().iter().map(|replica| replica.client).collect::<Vec<_>>(), [2]);
     }

@@ -68,8 +68,9 @@ pub(crate) struct Connection {
     next: Option<usize>,
     /// The offset up to which the log must be settled before `output` may leave.
     log_end: u64,
-    /// How often this server's role had changed before the commands of these replies.
-    roles: u64,
+    /// How often this server's role had changed before the commands of these replies; none if it
+    /// was a replica.
+    roles: Option<u64>,
     /// Since when the replies exceed their soft limit, unix ms.
     soft_since: Option<u64>,
     waker: Option<Waker>,
@@ -105,7 +106,7 @@ impl Connection {
             output: Output::new(),
             next: None,
             log_end: 0,
-            roles: 0,
+            roles: None,
             soft_since: None,
             waker: None,
             reads: 0,
@@ -134,14 +135,16 @@ impl Connection {
             if !poll_fn(|cx| self.poll_input(cx)).await {
                 return;
             }
-            self.roles = self.worker.shared.engine.replication().roles();
+            self.roles = quorum::roles(&self);
             loop {
                 let step = batch::run(&mut self);
                 self.worker.serve_soon();
                 if self.output.len() > FIXED_REPLIES && self.exceeds_hard_limit() {
                     return;
                 }
-                if !self.pass_barrier().await {
+                // Such a command has no reply yet.
+                let goes_on = matches!(step, Step::Blocked | Step::Walking);
+                if !self.pass_barrier(goes_on).await {
                     closing = true;
                     break;
                 }
@@ -159,7 +162,7 @@ impl Connection {
                         None => return,
                         Some(Next::Locked) => self.come_again().await,
                         Some(Next::Close) => {
-                            self.pass_barrier().await;
+                            self.pass_barrier(false).await;
                             closing = true;
                             break;
                         }
@@ -195,8 +198,8 @@ impl Connection {
     }
 
     /// Waits until what the replies acknowledge is durable, and replicas have it if that is asked
-    /// for. Returns false if it will not be.
-    async fn pass_barrier(&mut self) -> bool {
+    /// for. Returns false if it will not be. `goes_on`: the last command has no reply yet.
+    async fn pass_barrier(&mut self, goes_on: bool) -> bool {
         let end = std::mem::take(&mut self.log_end);
         let is_durable = end == 0 || self.worker.commit_barrier.pass(end).await.is_ok();
         if !is_durable {
@@ -210,10 +213,14 @@ impl Connection {
             });
             return false;
         }
-        if self.session.take_shows_data() && !quorum::pass(self).await {
+        let has_more = self.output.has_unpassed();
+        if has_more && self.session.shows_data() && !quorum::pass(self).await {
             return false;
         }
         self.output.note_passed();
+        if has_more && !goes_on {
+            self.session.replies_have_passed();
+        }
         true
     }
 
@@ -258,6 +265,8 @@ impl Connection {
         let waits = !self.worker.commit_barrier.is_durable(after);
         if waits {
             self.log_end = self.log_end.max(after);
+        } else {
+            self.output.note_passed();
         }
         waits
     }
@@ -444,7 +453,6 @@ impl Connection {
             let engine = &self.worker.shared.engine;
             if let Some(outcome) = engine.go_on(&mut self.session, &mut self.output.writer) {
                 self.log_end = outcome.durable_at;
-                self.session.set_shows_data();
                 return true;
             }
             if self.session.waits_for_shards() {
@@ -485,6 +493,7 @@ impl Connection {
                 Woken::Pushes => {
                     let end = std::mem::take(&mut self.log_end);
                     self.worker.commit_barrier.pass(end).await.ok()?;
+                    self.output.note_passed();
                 }
             }
         }
@@ -500,7 +509,6 @@ impl Connection {
                     let (session, out) = (&mut self.session, &mut self.output.writer);
                     if let Some(outcome) = self.worker.shared.engine.time_out(session, out) {
                         self.log_end = outcome.durable_at;
-                        self.session.set_shows_data();
                         return Woken::Replied(outcome.next);
                     }
                 }
@@ -522,7 +530,6 @@ impl Connection {
         }
         if let Some(outcome) = engine.unblocked(&mut self.session, &mut self.output.writer) {
             self.log_end = outcome.durable_at;
-            self.session.set_shows_data();
             self.output.put_long_aside();
             return Poll::Ready(Woken::Replied(outcome.next));
         }

@@ -129,6 +129,12 @@ impl Output {
         self.passed = self.len();
     }
 
+    /// Returns true if something was written after the last [`Output::note_passed`].
+    #[inline]
+    pub(crate) fn has_unpassed(&self) -> bool {
+        self.passed < self.len()
+    }
+
     /// Drops what is written after the last [`Output::note_passed`]: earlier replies may be sent in
     /// part, and the rest of them follows.
     pub(crate) fn forget_unpassed(&mut self) {

@@ -33,7 +33,7 @@ fn client_acknowledge(call: &mut Call<'_>) -> Done {
     if call.args.len() > 3 && !durable {
         return Err("ERR syntax error".into());
     }
-    call.session.quorum = match call.is(2, "default") {
+    let quorum = match call.is(2, "default") {
         true if durable => return Err("ERR syntax error".into()),
         true => None,
         false => {
@@ -43,6 +43,7 @@ fn client_acknowledge(call: &mut Call<'_>) -> Done {
             Some(Quorum { replicas, durable })
         }
     };
+    call.session.set_quorum(quorum, call.engine.replication().quorum());
     call.out.ok();
     Ok(())
 }

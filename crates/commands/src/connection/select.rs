@@ -59,7 +59,7 @@ fn reset(call: &mut Call<'_>) -> Done {
     session.select(Db::default());
     session.set_protocol(Protocol::Resp2);
     session.reply = ReplyMode::On;
-    session.quorum = None;
+    session.set_quorum(None, call.engine.replication().quorum());
     session.client.name.lock().unwrap_or_else(PoisonError::into_inner).clear();
     call.engine.permissions().authenticate_default(session);
     call.out.set_protocol(Protocol::Resp2);

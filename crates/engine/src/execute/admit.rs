@@ -26,9 +26,6 @@ impl Engine {
             return Ok(());
         }
         session.role.set(self.replication().roles());
-        if queue::shows_data(session, command) {
-            session.shows_data.set(true);
-        }
         if !command.spec.has(NO_AUTH) && self.permissions().must_authenticate(session) {
             return Err(failure::NO_AUTH.into());
         }
@@ -66,6 +63,9 @@ impl Engine {
             && queue::touches_keys(session, command)
         {
             return Err("ERR Replica can't interact with the keyspace".into());
+        }
+        if queue::shows_data(session, command) {
+            session.shows_data.set(true);
         }
         Ok(())
     }

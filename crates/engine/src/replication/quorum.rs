@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use super::{Replication, Wanted};
+use super::Replication;
 
 /// The replicas that must have what a reply shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,20 +32,32 @@ pub(super) struct Quorums {
     usual: AtomicU64,
     /// The longest wait, ms; 0 for no limit.
     timeout_ms: AtomicU64,
-    waiting: Mutex<BTreeMap<Place, Waiting>>,
+    waiting: Mutex<BTreeMap<Place, Waker>>,
     places: AtomicU64,
 }
 
-/// By offset, then by number.
-type Place = (u64, u64);
+/// A reply's place among those that wait: those for the same quorum are in the order of their
+/// offsets.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    replicas: usize,
+    durable: bool,
+    offset: u64,
+    number: u64,
+}
 
-struct Waiting {
-    wanted: Wanted,
-    waker: Waker,
+impl Quorum {
+    /// Returns a quorum that both are part of.
+    pub fn and(self, other: Quorum) -> Quorum {
+        Quorum {
+            replicas: self.replicas.max(other.replicas),
+            durable: self.durable || other.durable,
+        }
+    }
 }
 
 impl Quorums {
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<Place, Waiting>> {
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<Place, Waker>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -53,8 +65,7 @@ impl Quorums {
 /// A reply that waits until replicas have what it shows. It waits no more when this is dropped.
 pub struct Confirmation<'r> {
     replication: &'r Replication,
-    wanted: Wanted,
-    number: u64,
+    place: Place,
 }
 
 impl Confirmation<'_> {
@@ -64,8 +75,7 @@ impl Confirmation<'_> {
         if self.is_confirmed() {
             return true;
         }
-        let waiting = Waiting { wanted: self.wanted, waker: waker.clone() };
-        self.replication.quorums.waiting().insert((self.wanted.offset, self.number), waiting);
+        self.replication.quorums.waiting().insert(self.place, waker.clone());
         // An acknowledgement may have come before the entry was there.
         self.is_confirmed()
     }
@@ -73,20 +83,19 @@ impl Confirmation<'_> {
     /// Asks the replicas how far they are, unless they were asked after the reply was made.
     pub fn ask(&self) {
         if self.replication.replicas.count() > 0 {
-            self.replication.ask(self.wanted.offset);
+            self.replication.ask(self.place.offset);
         }
     }
 
     fn is_confirmed(&self) -> bool {
-        let Wanted { replicas, offset, durable } = self.wanted;
-        let confirmed = self.replication.replicas.confirmed(replicas, durable);
-        confirmed.is_some_and(|confirmed| confirmed >= offset)
+        let confirmed = self.replication.confirmed(self.place.replicas, self.place.durable);
+        confirmed.is_some_and(|confirmed| confirmed >= self.place.offset)
     }
 }
 
 impl Drop for Confirmation<'_> {
     fn drop(&mut self) {
-        self.replication.quorums.waiting().remove(&(self.wanted.offset, self.number));
+        self.replication.quorums.waiting().remove(&self.place);
     }
 }
 
@@ -120,13 +129,13 @@ impl Replication {
         }
         // What was changed without a stream is in the dumps that replicas get from now on.
         self.switch_on();
-        let wanted = Wanted {
+        let place = Place {
             replicas: quorum.replicas as usize,
-            offset: self.stream.changed(),
             durable: quorum.durable,
+            offset: self.stream.changed(),
+            number: self.quorums.places.fetch_add(1, Relaxed),
         };
-        let number = self.quorums.places.fetch_add(1, Relaxed);
-        let confirmation = Confirmation { replication: self, wanted, number };
+        let confirmation = Confirmation { replication: self, place };
         (!confirmation.is_confirmed()).then_some(confirmation)
     }
 
@@ -138,26 +147,32 @@ impl Replication {
     /// Wakes the connections whose replies replicas have confirmed.
     pub(super) fn wake_confirmed(&self) {
         let mut waiting = self.quorums.waiting();
-        let mut known: Option<(Wanted, Option<u64>)> = None;
-        waiting.retain(|_, Waiting { wanted, waker }| {
-            let is_same =
-                |last: &Wanted| (last.replicas, last.durable) == (wanted.replicas, wanted.durable);
-            let confirmed = match known {
-                Some((last, confirmed)) if is_same(&last) => confirmed,
-                _ => self.replicas.confirmed(wanted.replicas, wanted.durable),
+        let mut next = waiting.first_key_value().map(|(place, _)| *place);
+        while let Some(Place { replicas, durable, .. }) = next {
+            let place = |offset, number| Place { replicas, durable, offset, number };
+            let confirmed = self.confirmed(replicas, durable);
+            let is_confirmed = |place: &Place| {
+                (place.replicas, place.durable) == (replicas, durable)
+                    && confirmed.is_some_and(|confirmed| confirmed >= place.offset)
             };
-            known = Some((*wanted, confirmed));
-            let waits = confirmed.is_none_or(|confirmed| confirmed < wanted.offset);
-            if !waits {
-                waker.wake_by_ref();
+            while let Some((first, _)) = waiting.range(place(0, 0)..).next()
+                && is_confirmed(first)
+            {
+                let first = *first;
+                waiting.remove(&first).into_iter().for_each(Waker::wake);
             }
-            waits
-        });
+            next = waiting.range(place(u64::MAX, u64::MAX)..).next().map(|(place, _)| *place);
+        }
+    }
+
+    /// Returns the offset up to which so many replicas have the stream.
+    fn confirmed(&self, replicas: usize, durable: bool) -> Option<u64> {
+        self.replicas.confirmed(replicas, durable, self.stream.end())
     }
 
     /// Wakes all connections whose replies wait: this server's role has changed.
     pub(super) fn wake_unconfirmed(&self) {
         let waiting = std::mem::take(&mut *self.quorums.waiting());
-        waiting.into_values().for_each(|waiting| waiting.waker.wake());
+        waiting.into_values().for_each(Waker::wake);
     }
 }

@@ -107,7 +107,9 @@ pub struct Session {
     /// Whether a command was admitted since the last reply left that shows or changes data.
     pub(crate) shows_data: Cell<bool>,
     /// The replicas that must have what its replies show, if it has said so (CLIENT ACKNOWLEDGE).
-    pub quorum: Option<Quorum>,
+    quorum: Option<Quorum>,
+    /// The quorum of replies that were written before it was set anew.
+    earlier_quorum: Option<Quorum>,
     /// Space for rewritten commands on their way to the command log, reused.
     pub(crate) effects: Vec<u8>,
     /// Whether its commands may block.
@@ -185,6 +187,7 @@ impl Session {
             replicated_to: 0,
             shows_data: Cell::new(false),
             quorum: None,
+            earlier_quorum: None,
             effects: Vec::new(),
             can_block: false,
             can_walk: false,
@@ -220,8 +223,9 @@ impl Session {
             protocol: self.protocol,
             authenticated: self.authenticated,
             gives_way: self.gives_way,
-            shows_data: Cell::new(true),
+            shows_data: Cell::new(self.shows_data.get()),
             quorum: self.quorum,
+            earlier_quorum: self.earlier_quorum.take(),
             ..Session::new(Arc::clone(&self.client), Arc::clone(&self.user), self.stripe, 0)
         };
         let mut taken = std::mem::replace(self, stand_in);
@@ -245,10 +249,38 @@ impl Session {
         self.shows_data.set(true);
     }
 
-    /// Returns true if the replies that it has written since the last call show or change data.
+    /// Returns true if a command was admitted that shows or changes data, since
+    /// [`Session::replies_have_passed`].
     #[inline]
-    pub fn take_shows_data(&mut self) -> bool {
-        self.shows_data.replace(false)
+    pub fn shows_data(&self) -> bool {
+        self.shows_data.get()
+    }
+
+    /// Notes that all replies that were written may leave, and none is missing.
+    #[inline]
+    pub fn replies_have_passed(&mut self) {
+        self.shows_data.set(false);
+        self.earlier_quorum = None;
+    }
+
+    /// Sets the replicas that must have what its replies show; none for `usual`, which everybody
+    /// has that says nothing. Replies that were written already need the present ones too.
+    pub fn set_quorum(&mut self, quorum: Option<Quorum>, usual: Quorum) {
+        if self.shows_data() {
+            self.earlier_quorum = Some(self.quorum(usual));
+        }
+        self.quorum = quorum;
+    }
+
+    /// Returns the replicas that must have what its replies show, of which others have `usual`.
+    pub fn quorum(&self, usual: Quorum) -> Quorum {
+        let present = self.quorum.unwrap_or(usual);
+        self.earlier_quorum.map_or(present, |earlier| earlier.and(present))
+    }
+
+    /// Gives up its place in the queues for shards, before it waits for something else.
+    pub fn give_up_shards(&mut self) {
+        self.shard_wait = None;
     }
 
     /// Returns true if its user has limited permissions.

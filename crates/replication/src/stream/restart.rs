@@ -30,6 +30,7 @@ impl Stream {
         (state.end, state.db) = (position.end, position.db);
         self.next_epoch(&mut state);
         state.forget();
+        self.changed.store(position.end, Release);
         self.end.store(position.end, Release);
         self.is_on.store(true, Relaxed);
         state.wake();

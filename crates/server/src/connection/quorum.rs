@@ -1,8 +1,7 @@
 //! Replies that wait until replicas have what they show (`repl-acknowledge`).
 //!
 //! The connection yields once before it asks the replicas how far they are, so that connections
-//! that were ready together ask once. It goes on reading, a little, to notice that its client is
-//! gone.
+//! that were ready together ask once. It goes on reading, to notice that its client is gone.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,9 +12,6 @@ use std::task::{Context, Poll};
 use commands::{Confirmation, Quorum};
 
 use super::{Connection, batch};
-
-/// Bytes that are read ahead while replies wait.
-const AHEAD: usize = 64 * 1024;
 
 /// The end of a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,24 +29,28 @@ enum End {
 pub(super) async fn pass(connection: &mut Connection) -> bool {
     let engine = Arc::clone(&connection.worker.shared.engine);
     let replication = engine.replication();
-    let quorum = connection.session.quorum.unwrap_or(replication.quorum());
+    let quorum = connection.session.quorum(replication.quorum());
     if quorum.replicas == 0 {
         return true;
     }
     let end = match replication.confirm(quorum) {
         None => Some(End::Confirmed),
         Some(confirmation) => {
+            // Others must not have to wait for these replicas too.
+            connection.session.give_up_shards();
             tokio::task::yield_now().await;
             confirmation.ask();
+            let was_blocked = connection.client.blocked.swap(true, Relaxed);
             let end = poll_fn(|cx| poll(connection, &confirmation, cx));
-            match replication.confirmation_timeout() {
+            let end = match replication.confirmation_timeout() {
                 None => Some(end.await),
                 Some(time) => tokio::time::timeout(time, end).await.ok(),
-            }
+            };
+            connection.client.blocked.store(was_blocked, Relaxed);
+            end
         }
     };
-    connection.client.blocked.store(false, Relaxed);
-    let has_same_role = replication.roles() == connection.roles;
+    let has_same_role = has_same_role(connection);
     match end {
         Some(End::Gone) => connection.output.forget_unpassed(),
         Some(End::Confirmed) if has_same_role => return true,
@@ -60,6 +60,19 @@ pub(super) async fn pass(connection: &mut Connection) -> bool {
         None => connection.fail(&late(quorum)),
     }
     false
+}
+
+/// Returns how often this server's role has changed; none if it is a replica, whose replies wait for
+/// nobody.
+pub(super) fn roles(connection: &Connection) -> Option<u64> {
+    let replication = connection.worker.shared.engine.replication();
+    let roles = replication.roles();
+    (!replication.is_replica()).then_some(roles)
+}
+
+fn has_same_role(connection: &Connection) -> bool {
+    let roles = connection.worker.shared.engine.replication().roles();
+    connection.roles.is_none_or(|before| before == roles)
 }
 
 fn late(quorum: Quorum) -> String {
@@ -80,14 +93,20 @@ fn poll(
     if connection.client.killed.load(Relaxed) {
         return Poll::Ready(End::Gone);
     }
-    if connection.worker.shared.engine.replication().roles() != connection.roles {
+    let is_confirmed = confirmation.poll(cx.waker());
+    // After the waker is known to who changes the role.
+    if !has_same_role(connection) {
         return Poll::Ready(End::RoleChanged);
     }
-    if confirmation.poll(cx.waker()) {
+    if is_confirmed {
         return Poll::Ready(End::Confirmed);
     }
-    connection.client.blocked.store(true, Relaxed);
-    if connection.input.len() >= AHEAD {
+    let limit = connection.worker.shared.limits.output(&connection.client).hard;
+    if limit > 0 && connection.client.push_bytes.load(Relaxed) as u64 > limit {
+        return Poll::Ready(End::Gone);
+    }
+    // A call on another thread may have borrowed the input.
+    if connection.session.is_away() {
         return Poll::Pending;
     }
     connection.input.grow_for_more();

@@ -176,12 +176,27 @@ fn what_shows_no_data_is_answered_meanwhile() {
     ground.set_quorum(ONE);
     let mut writer = ground.stage.visit(0);
     ground.send(&mut writer, &[words("SET a 1")]);
-    for asks in ["PING", "INFO replication", "CLIENT ID", "PUBLISH c m", "SUBSCRIBE c", "ROLE"] {
+    // The last one is executed by another thread.
+    for asks in [
+        "PING",
+        "INFO replication",
+        "CLIENT ID",
+        "PUBLISH c m",
+        "SUBSCRIBE c",
+        "ROLE",
+        "CONFIG REWRITE",
+    ] {
         let mut other = ground.stage.visit(1);
         ground.send(&mut other, &[words(asks)]);
         assert_eq!(wire::count(&ground.stage.replies(&mut other, 1)), 1, "{asks}");
     }
     assert!(writer.received().is_empty());
+    // A refusal shows nothing.
+    ground.stage.shared.engine.config().set_lacks_replicas(true);
+    let mut other = ground.stage.visit(1);
+    ground.send(&mut other, &[words("SET b 1")]);
+    assert!(ground.stage.replies(&mut other, 1).starts_with(b"-NOREPLICAS "));
+    ground.stage.shared.engine.config().set_lacks_replicas(false);
     let mut other = ground.stage.visit(1);
     ground.send(&mut other, &[words("INFO replication")]);
     let info = ground.stage.replies(&mut other, 1);
@@ -219,6 +234,43 @@ fn a_durable_acknowledgement_is_another_one() {
     assert!(writer.received().is_empty(), "the replica has it in memory only");
     ground.acknowledge("0 FACK ");
     assert_eq!(ground.stage.replies(&mut writer, 1), b"+OK\r\n");
+}
+
+#[test]
+fn a_replica_counts_for_what_it_has_said() {
+    let stage = Stage::new(Backend::Memory, "no");
+    let durable = Quorum { durable: true, ..ONE };
+    stage.shared.engine.replication().set_quorum(durable, 0);
+    let mut writer = stage.visit(0);
+    stage.send(&mut writer, &bytes(&[words("SET a 1")]));
+    let mut replica = super::replicas::ask_and_receive(&stage, 1);
+    stage.send(&mut replica, &bytes(&[words("REPLCONF ACK 0")]));
+    stage.run_idle();
+    assert!(writer.received().is_empty(), "it says nothing of what is durable");
+    let mut ground = Ground { stage, replica };
+    let end = ground.stage.shared.engine.replication().stream().end();
+    let too_much = words(&format!("REPLCONF ACK {0} FACK {0}", end + 1000));
+    ground.stage.send(&mut ground.replica, &bytes(&[too_much]));
+    assert!(writer.received().is_empty(), "it claims more than there is");
+    ground.set_quorum(NONE);
+    let mut other = ground.stage.visit(0);
+    ground.send(&mut other, &[words("GET a")]);
+    assert_eq!(ground.stage.replies(&mut other, 1), b"$1\r\n1\r\n");
+}
+
+#[test]
+fn a_pipeline_lowers_no_quorum_of_what_it_wrote_before() {
+    for lowers in ["CLIENT ACKNOWLEDGE 0", "CLIENT ACKNOWLEDGE DEFAULT", "RESET"] {
+        let mut ground = Ground::new(Backend::Memory);
+        let mut writer = ground.stage.visit(0);
+        let requests = ["CLIENT ACKNOWLEDGE 1", "SET a 1", lowers, "SET a 2"].map(words);
+        ground.send(&mut writer, &requests);
+        assert!(writer.received().is_empty(), "{lowers}");
+        ground.replies(&mut writer, 4);
+        writer.forget();
+        ground.send(&mut writer, &[words("SET a 3")]);
+        assert_eq!(ground.stage.replies(&mut writer, 1), b"+OK\r\n", "{lowers}");
+    }
 }
 
 #[test]
