@@ -50,14 +50,16 @@ impl Engine {
         let Ok(locked) = self.lock_all_by_thread() else { return FailoverStep::Wait };
         let Some(primary) = find() else { return FailoverStep::Wait };
         self.config().set_is_replica(true);
-        self.replication().set_primary(Some(primary.clone()));
+        let stream = self.replication().stream();
+        stream.set_received(true);
         // A command that changes no data may have come before that.
         let is_synced = is_late || find().as_ref() == Some(&primary);
         if !is_synced || !failover.go(FailoverStage::WaitsForSync, FailoverStage::InProgress) {
-            self.replication().set_primary(None);
+            stream.set_received(false);
             self.config().set_is_replica(false);
             return FailoverStep::Wait;
         }
+        self.replication().set_primary(Some(primary.clone()));
         failover.plan().target = Some(primary.clone());
         drop(locked);
         self.unblock_all();
