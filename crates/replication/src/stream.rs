@@ -125,6 +125,12 @@ impl Stream {
         self.end.load(Acquire)
     }
 
+    /// Returns the offset of its end, if the history is that of `epoch` still.
+    pub fn end_in(&self, epoch: u64) -> Option<u64> {
+        let state = self.state();
+        (self.epoch() == epoch).then_some(state.end)
+    }
+
     /// Returns the offset at which a replica has all data that is here now, as far as commits had
     /// been appended: PING and the like come after it. While the stream is off it is unknown.
     #[inline]
@@ -513,8 +519,10 @@ mod tests {
         assert!(stream.append_received(epoch, 9, b"SELECT 9, SET"));
         assert_eq!((stream.end(), stream.position().db), (83, Some(9)));
         assert_eq!(rest(&mut cursor), Ok(b"SELECT 9, SET".to_vec()));
+        assert_eq!(stream.end_in(epoch), Some(83));
         stream.rename(A);
         assert!(!stream.append_received(epoch, 9, b"late"), "this server is a primary meanwhile");
+        assert_eq!(stream.end_in(epoch), None);
         assert_eq!((stream.end(), cursor.offset()), (83, Err(Lost)));
     }
 

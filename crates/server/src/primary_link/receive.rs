@@ -355,17 +355,17 @@ impl<'s> Receiver<'s> {
         let engine = Arc::clone(&self.server.shared.engine);
         let replication = engine.replication();
         let mut applier = Applier::new(&engine, start.epoch, start.db);
-        let start = start.end;
+        let (start, epoch) = (start.end, start.epoch);
         replication.facts().linked(start);
         let mut reader = StreamReader::new(start, MAX_COMMAND);
         reader.push(input.buffer());
         input.consume(input.buffer().len());
         // With this the primary also learns that the dump was loaded.
-        self.acknowledge(&mut wire)?;
+        self.acknowledge(&mut wire, epoch)?;
         let mut bytes = vec![0; READ];
         loop {
             while execute_some(&mut applier, &mut reader)? == Executed::Asked {
-                self.acknowledge(&mut wire)?;
+                self.acknowledge(&mut wire, epoch)?;
             }
             replication.facts().read_to(reader.received());
             // After a dump that ends with a mark the primary begins its stream when it has heard of
@@ -373,7 +373,7 @@ impl<'s> Receiver<'s> {
             let is_started = reader.received() > start;
             let pause = if is_started { ACKNOWLEDGE } else { FIRST_ACKNOWLEDGE };
             if self.acknowledged.elapsed() >= pause {
-                self.acknowledge(&mut wire)?;
+                self.acknowledge(&mut wire, epoch)?;
             }
             match wire.try_read(&mut bytes) {
                 Ok(0) => return Err(LinkError::Io(ErrorKind::UnexpectedEof.into())),
@@ -384,11 +384,15 @@ impl<'s> Receiver<'s> {
         }
     }
 
-    /// Tells the primary what was executed here, and what of it is durable.
-    fn acknowledge(&mut self, wire: &mut PrimaryWire) -> io::Result<()> {
+    /// Tells the primary what was executed here, and what of it is durable: offsets of its history,
+    /// which has `epoch` here.
+    fn acknowledge(&mut self, wire: &mut PrimaryWire, epoch: u64) -> Result<(), LinkError> {
         self.acknowledged = Instant::now();
         let engine = &self.server.shared.engine;
-        let end = engine.replication().stream().end();
+        let Some(end) = engine.replication().stream().end_in(epoch) else {
+            // It follows that primary no more, or a change of its own came between.
+            return Err(self.if_followed(|| LinkError::Apply(ApplyError::Unfollowed))?);
+        };
         let (offset, log_end) = self.unsettled;
         let keeps = match engine.log() {
             None => {
@@ -415,7 +419,7 @@ impl<'s> Receiver<'s> {
         let all = [&b"REPLCONF"[..], b"ACK", executed.as_bytes(), b"FACK", durable.as_bytes()];
         commands::encode(&mut request, if keeps { &all } else { &all[..3] });
         wire.write_all(&request)?;
-        wire.flush()
+        Ok(wire.flush()?)
     }
 }
 
