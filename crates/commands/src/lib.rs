@@ -62,7 +62,7 @@ pub use engine::notify::events::EventClasses;
 pub use engine::observe::state::Hold;
 pub use engine::observe::stats::{CommandStats, Stats};
 pub use engine::replication::{
-    Confirmation, FailoverStage, FailoverStep, LinkState, Primary, Quorum,
+    Confirmation, FailoverPlan, FailoverStage, FailoverStep, LinkState, Primary, Quorum,
 };
 pub use engine::save_options::{SaveError, SaveOptions, Spool, StreamPoint};
 pub use engine::session::client::{Client, Clients, Peer, Waker};

@@ -114,12 +114,15 @@ fn read<'a>(call: &Call<'a>) -> Result<Options<'a>, engine::Failure> {
 fn abort(call: &mut Call<'_>) -> Done {
     loop {
         let stage = call.engine.replication().failover().stage();
-        match (stage, call.engine.host()) {
-            (FailoverStage::None, _) => return Err("ERR No failover in progress.".into()),
-            (FailoverStage::InProgress, Some(host)) => host.follow(None)?,
-            _ => {}
-        }
-        if let Some(plan) = call.engine.end_failover(stage) {
+        let take_back = || call.engine.host().map_or(Ok(()), |host| host.follow(None));
+        let undone = match stage {
+            FailoverStage::None | FailoverStage::Undone => {
+                return Err("ERR No failover in progress.".into());
+            }
+            FailoverStage::WaitsForSync => call.engine.end_failover(stage),
+            FailoverStage::InProgress => call.engine.undo_failover(take_back)?,
+        };
+        if let Some(plan) = undone {
             let text = plan.target_text();
             log(call, format_args!("FAILOVER to {text} aborted: Failover manually aborted"));
             call.out.ok();

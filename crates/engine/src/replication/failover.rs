@@ -103,6 +103,24 @@ impl Engine {
         Some(plan)
     }
 
+    /// Ends a failover whose replica is asked to be the primary: `take_back` makes this server the
+    /// primary again before clients go on. Returns what it was for; none if it is not at that stage
+    /// any more: then the role stays as it is.
+    pub fn undo_failover<E>(
+        &self,
+        take_back: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Option<FailoverPlan>, E> {
+        let failover = self.replication().failover();
+        if !failover.go(FailoverStage::InProgress, FailoverStage::Undone) {
+            return Ok(None);
+        }
+        if let Err(error) = take_back() {
+            failover.go(FailoverStage::Undone, FailoverStage::InProgress);
+            return Err(error);
+        }
+        Ok(self.end_failover(FailoverStage::Undone))
+    }
+
     /// Asks the replicas how far they are.
     pub fn ask_replicas(&self) {
         self.replication().ask(self.replication().stream().end());

@@ -22,6 +22,8 @@ pub enum FailoverStage {
     WaitsForSync,
     /// The replica is asked to be the primary.
     InProgress,
+    /// This server takes its role back.
+    Undone,
 }
 
 impl FailoverStage {
@@ -30,7 +32,7 @@ impl FailoverStage {
         match self {
             FailoverStage::None => "no-failover",
             FailoverStage::WaitsForSync => "waiting-for-sync",
-            FailoverStage::InProgress => "failover-in-progress",
+            FailoverStage::InProgress | FailoverStage::Undone => "failover-in-progress",
         }
     }
 }
@@ -84,7 +86,8 @@ impl Failover {
         match self.stage.load(SeqCst) {
             0 => FailoverStage::None,
             1 => FailoverStage::WaitsForSync,
-            _ => FailoverStage::InProgress,
+            2 => FailoverStage::InProgress,
+            _ => FailoverStage::Undone,
         }
     }
 

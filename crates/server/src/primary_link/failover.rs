@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use commands::{FailoverStage, FailoverStep};
+use commands::{FailoverPlan, FailoverStage, FailoverStep};
 use replication::handshake::{Answer, HandshakeError};
 
 use crate::host::Server;
@@ -13,11 +13,13 @@ pub(super) fn advance(server: &Arc<Server>) {
     let engine = &server.shared.engine;
     match engine.advance_failover() {
         FailoverStep::Wait => {}
-        FailoverStep::GiveUp(why) => give_up(server, FailoverStage::WaitsForSync, why),
+        FailoverStep::GiveUp(why) => {
+            note_end(engine.end_failover(FailoverStage::WaitsForSync), why);
+        }
         FailoverStep::Follow(primary) => {
             follow(server, Some(primary));
             // FAILOVER ABORT came before there was anything to undo.
-            if !engine.replication().failover().is_on() {
+            if engine.replication().failover().stage() != FailoverStage::InProgress {
                 follow(server, None);
             }
         }
@@ -43,23 +45,31 @@ pub(super) fn note_answer(
         Err(HandshakeError::TryAgain(_)) if !asked => failover.set_unsure(false),
         Err(_) => {
             let why = "Failover target rejected psync request";
-            give_up(server, FailoverStage::InProgress, why);
+            give_up(server, why);
         }
     }
 }
 
-/// Ends a failover that does not succeed; this server is a primary again.
-fn give_up(server: &Arc<Server>, stage: FailoverStage, why: &str) {
-    if stage == FailoverStage::InProgress {
-        follow(server, None);
+/// Ends a failover whose target does not become the primary; this server is a primary again.
+fn give_up(server: &Arc<Server>, why: &str) {
+    match server.shared.engine.undo_failover(|| server.target.follow(&server.shared, None)) {
+        Ok(ended) => note_end(ended, why),
+        Err(error) => log_failure(&error),
     }
-    if let Some(plan) = server.shared.engine.end_failover(stage) {
+}
+
+fn note_end(ended: Option<FailoverPlan>, why: &str) {
+    if let Some(plan) = ended {
         tracing::info!("FAILOVER to {} aborted: {why}", plan.target_text());
     }
 }
 
 fn follow(server: &Arc<Server>, primary: Option<commands::Primary>) {
     if let Err(error) = server.target.follow(&server.shared, primary) {
-        tracing::error!("The role cannot be changed: {error}");
+        log_failure(&error);
     }
+}
+
+fn log_failure(error: &std::io::Error) {
+    tracing::error!("The role cannot be changed: {error}");
 }
