@@ -114,11 +114,66 @@ pub fn handshake(
     output: &mut (impl Write + ?Sized),
     asks: &Handshake,
 ) -> Result<Answer, HandshakeError> {
+    introduce(input, output, asks)?;
+    psync(input, output, asks)
+}
+
+/// Does the first part of a [`handshake`]: the peer knows this replica then.
+pub fn introduce(
+    input: &mut (impl BufRead + ?Sized),
+    output: &mut (impl Write + ?Sized),
+    asks: &Handshake,
+) -> Result<(), HandshakeError> {
     let mut link = Link { input, output, line: Line::default() };
     link.send(&[&[b"PING"]])?;
     link.pong()?;
-    link.introduce(asks)?;
-    link.psync(asks)
+    link.introduce(asks)
+}
+
+/// Does the second part of a [`handshake`]: asks for the data.
+pub fn psync(
+    input: &mut (impl BufRead + ?Sized),
+    output: &mut (impl Write + ?Sized),
+    asks: &Handshake,
+) -> Result<Answer, HandshakeError> {
+    Link { input, output, line: Line::default() }.psync(asks)
+}
+
+/// The role of a peer, and the history that it continues, as INFO shows them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Role {
+    /// Whether it is a primary.
+    pub is_primary: bool,
+    /// The history that it continues under another ID, and the offset up to which it has that one.
+    pub second: Option<(Id, u64)>,
+}
+
+/// Asks the peer for its role, between the two parts of a [`handshake`].
+pub fn ask_role(
+    input: &mut (impl BufRead + ?Sized),
+    output: &mut (impl Write + ?Sized),
+) -> Result<Role, HandshakeError> {
+    let mut link = Link { input, output, line: Line::default() };
+    link.send(&[&[b"INFO", b"replication"]])?;
+    let text = link.bulk("INFO")?;
+    let not_an_answer = || HandshakeError::NotAnAnswer { to: "INFO", line: shown(&text) };
+    read_role(&text).ok_or_else(not_an_answer)
+}
+
+fn read_role(text: &[u8]) -> Option<Role> {
+    let field = |name: &[u8]| {
+        let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
+        lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix(b":")).next()
+    };
+    let is_primary = match field(b"role")? {
+        b"master" => true,
+        b"slave" => false,
+        _ => return None,
+    };
+    // The number of the first byte that the second history does not have; negative for none.
+    let first = field(b"second_repl_offset").and_then(resp::number::parse_i64).unwrap_or(-1);
+    let until = u64::try_from(first).ok().and_then(|first| first.checked_sub(1));
+    Some(Role { is_primary, second: field(b"master_replid2").and_then(Id::parse).zip(until) })
 }
 
 /// Both directions of a connection.
@@ -157,6 +212,26 @@ impl<I: BufRead + ?Sized, O: Write + ?Sized> Link<'_, I, O> {
             [b'-', error @ ..] => Ok(Err(error)),
             line => Err(HandshakeError::NotAnAnswer { to, line: shown(line) }),
         }
+    }
+
+    /// Reads the answer to the command `to`, which is a string.
+    fn bulk(&mut self, to: &'static str) -> Result<Vec<u8>, HandshakeError> {
+        self.line.clear();
+        let line = self.line.read(self.input, MAX_ANSWER)?;
+        if let [b'-', error @ ..] = line {
+            return Err(refused(error));
+        }
+        let length = line.strip_prefix(b"$").and_then(resp::number::parse_i64);
+        let Some(length) = length.and_then(|length| usize::try_from(length).ok()) else {
+            return Err(HandshakeError::NotAnAnswer { to, line: shown(line) });
+        };
+        if length > MAX_ANSWER {
+            return Err(HandshakeError::LineTooLong);
+        }
+        let mut text = vec![0; length + 2];
+        self.input.read_exact(&mut text)?;
+        text.truncate(length);
+        Ok(text)
     }
 
     /// Reads the answer to PING. A primary that wants a password answers an error.

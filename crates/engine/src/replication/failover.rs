@@ -22,7 +22,7 @@ impl Engine {
             return false;
         }
         *present = plan;
-        failover.set_unsure(false);
+        failover.set_sure();
         self.admin().hold(Hold::Failover);
         failover.go(FailoverStage::None, FailoverStage::WaitsForSync);
         drop(present);

@@ -101,14 +101,23 @@ impl Failover {
         self.is_on() && self.plan().until_ms.is_some()
     }
 
-    /// Returns true if the next PSYNC is to ask the replica to be the primary.
-    pub fn asks(&self) -> bool {
-        self.stage() == FailoverStage::InProgress && !self.is_unsure.load(Relaxed)
+    /// Returns true if what the replica does not have may be lost.
+    pub fn is_forced(&self) -> bool {
+        self.is_on() && self.plan().forces
     }
 
-    /// Notes whether the replica may be the primary already: then it is asked as one.
-    pub fn set_unsure(&self, yes: bool) {
-        self.is_unsure.store(yes, Relaxed);
+    /// Returns true if the replica may be the primary already.
+    pub fn is_unsure(&self) -> bool {
+        self.is_unsure.load(Relaxed)
+    }
+
+    /// Notes that the replica may be the primary already: it is asked for its role first.
+    pub fn set_unsure(&self) {
+        self.is_unsure.store(true, Relaxed);
+    }
+
+    pub(super) fn set_sure(&self) {
+        self.is_unsure.store(false, Relaxed);
     }
 
     /// Goes from one stage to another. Returns false if it was at none of those.

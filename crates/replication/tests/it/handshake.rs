@@ -5,7 +5,7 @@ use std::io::{self, BufReader, ErrorKind};
 
 use proptest::prelude::*;
 use replication::Id;
-use replication::handshake::{Answer, Handshake, HandshakeError, handshake};
+use replication::handshake::{Answer, Handshake, HandshakeError, Role, ask_role, handshake};
 
 use crate::pieces::{Pieces, cuts};
 
@@ -93,6 +93,38 @@ fn the_answers_to_psync_are_a_full_dump_or_a_continuation() {
     let other = OTHER.escape_ascii();
     check_psync(&format!("+CONTINUE {other}"), &format!("Continue {{ id: Some(Id({other})) }}"));
     check_psync(&format!("\n\n\r\n+CONTINUE {id}"), &format!("Continue {{ id: Some(Id({id})) }}"));
+}
+
+#[test]
+fn a_peer_says_its_role_and_what_it_continues() {
+    let ask = |answer: &str| {
+        let (mut input, mut sent) = (answer.as_bytes(), Vec::new());
+        let role = ask_role(&mut input, &mut sent).map_err(|error| error.to_string());
+        assert_eq!(sent, b"*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n");
+        (role, input.len())
+    };
+    let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+    let other = OTHER.escape_ascii();
+    let text = |first| {
+        let second = format!("master_replid2:{other}\r\nsecond_repl_offset:{first}\r\n");
+        bulk(&format!(
+            "# Replication\r\nrole:master\r\nmaster_replid:{}\r\n{second}",
+            "1".repeat(40)
+        ))
+    };
+    let primary = Role { is_primary: true, second: Some((id(OTHER), 41)) };
+    assert_eq!(ask(&(text(42) + "+more")), (Ok(primary), 5), "no more is taken");
+    assert_eq!(ask(&text(-1)).0, Ok(Role { second: None, ..primary }));
+    assert_eq!(ask(&bulk("role:slave")).0, Ok(Role::default()));
+    for answer in [&bulk("role:sentinel"), &bulk(""), "+OK\r\n", "$-1\r\n", "$99999999\r\n"] {
+        assert!(ask(answer).0.is_err(), "{answer}");
+    }
+    let text = text(42);
+    for cut in 0..text.len() {
+        assert!(ask(&text[..cut]).0.is_err(), "{cut}");
+    }
+    let refused = ask("-NOPERM no permissions\r\n").0.expect_err("it is refused");
+    assert_eq!(refused, "the primary refused: NOPERM no permissions");
 }
 
 #[test]

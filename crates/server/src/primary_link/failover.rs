@@ -1,11 +1,14 @@
 //! FAILOVER on the side of the primary: the thread of the link takes its steps, since it is the
 //! link that asks the replica to be the primary.
 
+use std::io::BufReader;
 use std::sync::Arc;
 
 use commands::{FailoverPlan, FailoverStage, FailoverStep};
-use replication::handshake::{Answer, HandshakeError};
+use replication::handshake::{self, Answer, Handshake, HandshakeError};
 
+use super::receive::LinkError;
+use super::wire::PrimaryWire;
 use crate::host::Server;
 
 /// Takes the next step of a failover that waits for a replica.
@@ -26,26 +29,84 @@ pub(super) fn advance(server: &Arc<Server>) {
     }
 }
 
-/// Notes the answer of the replica that was asked to be the primary; `asked`: by PSYNC with the
-/// word FAILOVER.
-pub(super) fn note_answer(
+/// Does the handshake with the primary. In a failover that one is asked to be the primary first,
+/// and what it answers is noted.
+pub(super) fn handshake(
     server: &Arc<Server>,
-    asked: bool,
-    answer: &Result<Answer, HandshakeError>,
-) {
-    let failover = server.shared.engine.replication().failover();
-    if failover.stage() != FailoverStage::InProgress {
-        return;
+    wire: &PrimaryWire,
+    input: &mut BufReader<PrimaryWire>,
+    asks: Handshake,
+) -> Result<Answer, LinkError> {
+    match server.shared.engine.replication().failover().stage() {
+        FailoverStage::InProgress => ask_target(server, wire, input, asks),
+        // The target changes at once.
+        FailoverStage::Undone => Err(LinkError::Stopped),
+        FailoverStage::None | FailoverStage::WaitsForSync => {
+            Ok(handshake::handshake(input, &mut wire.clone(), &asks)?)
+        }
     }
-    match answer {
-        Ok(_) => drop(server.shared.engine.end_failover(FailoverStage::InProgress)),
-        // It may have agreed. If so, it answers a PSYNC as any primary does.
-        Err(HandshakeError::Io(_)) => failover.set_unsure(asked || !failover.asks()),
-        // It has not.
-        Err(HandshakeError::TryAgain(_)) if !asked => failover.set_unsure(false),
-        Err(_) => {
-            let why = "Failover target rejected psync request";
-            give_up(server, why);
+}
+
+/// Asks the target of a failover to be the primary.
+///
+/// If a connection breaks, the target may have agreed or not: the next one asks for its role first.
+/// This server drops its data for a dump only if the target has all of it, or if FORCE has allowed
+/// that it has not.
+fn ask_target(
+    server: &Arc<Server>,
+    wire: &PrimaryWire,
+    input: &mut BufReader<PrimaryWire>,
+    mut asks: Handshake,
+) -> Result<Answer, LinkError> {
+    let engine = &server.shared.engine;
+    let failover = engine.replication().failover();
+    let mut output = wire.clone();
+    let Some((id, end)) = asks.resume else {
+        give_up(server, "There is no history that the target could continue");
+        return Err(LinkError::Stopped);
+    };
+    let mut may_load = failover.is_forced();
+    let is_unsure = failover.is_unsure();
+    asks.failover = true;
+    let mut answer = handshake::introduce(input, &mut output, &asks);
+    if is_unsure {
+        answer?;
+        let role = handshake::ask_role(input, &mut output)?;
+        if role.is_primary {
+            let Some((_, until)) = role.second.filter(|second| second.0 == id) else {
+                give_up(server, "Failover target is a primary with another history");
+                return Err(LinkError::Stopped);
+            };
+            may_load |= until >= end;
+            if !may_load {
+                return Err(LinkError::WouldLose);
+            }
+            asks.failover = false;
+        }
+        answer = Ok(());
+    }
+    match answer.and_then(|()| handshake::psync(input, &mut output, &asks)) {
+        Ok(Answer::Full { .. }) if !may_load => {
+            failover.set_unsure();
+            Err(LinkError::WouldLose)
+        }
+        // None: FAILOVER ABORT came before.
+        Ok(answer) => match engine.end_failover(FailoverStage::InProgress) {
+            Some(_) => Ok(answer),
+            None => Err(LinkError::Stopped),
+        },
+        Err(HandshakeError::Io(error)) => {
+            failover.set_unsure();
+            Err(error.into())
+        }
+        Err(error) => {
+            // A request of an earlier connection may have been granted just now.
+            let mut is_replica =
+                || handshake::ask_role(input, &mut output).is_ok_and(|role| !role.is_primary);
+            if asks.failover && (!is_unsure || is_replica()) {
+                give_up(server, "Failover target rejected psync request");
+            }
+            Err(error.into())
         }
     }
 }

@@ -10,7 +10,7 @@ use commands::{
 };
 use replication::commands::{StreamError, StreamReader};
 use replication::dump::DumpReader;
-use replication::handshake::{Answer, Handshake, HandshakeError, handshake};
+use replication::handshake::{Answer, Handshake, HandshakeError};
 use replication::{Id, Position};
 use resp::{Protocol, Writer};
 
@@ -43,6 +43,10 @@ pub(super) enum LinkError {
     Io(io::Error),
     #[error("{0}")]
     Handshake(HandshakeError),
+    #[error(
+        "the failover target has not all data of this server: FAILOVER ABORT makes this one the primary again"
+    )]
+    WouldLose,
     #[error("the dump could not be loaded: Internal error in RDB: {0}")]
     Sync(#[from] LoadDumpError),
     #[error("the data could not be replaced: {0}")]
@@ -62,7 +66,8 @@ impl LinkError {
             LinkError::Sync(error) => !error.is_cut_off(),
             LinkError::Replace(_) | LinkError::Stream(_) => true,
             LinkError::Apply(error) => !matches!(error, ApplyError::Full { .. }),
-            LinkError::Stopped | LinkError::Io(_) | LinkError::Handshake(_) => false,
+            LinkError::Stopped | LinkError::WouldLose => false,
+            LinkError::Io(_) | LinkError::Handshake(_) => false,
         }
     }
 }
@@ -165,10 +170,7 @@ impl<'s> Receiver<'s> {
         let resume =
             (resumes && replication.stream().is_on()).then_some((position.id, position.end));
         let asks = self.handshake(resume);
-        let answer = handshake(&mut input, &mut wire.clone(), &asks);
-        failover::note_answer(self.server, asks.failover, &answer);
-        let answer = answer?;
-        let start = match answer {
+        let start = match failover::handshake(self.server, &wire, &mut input, asks)? {
             Answer::Full { id, offset } => {
                 tracing::info!("Full resync from master: {id}:{offset}");
                 self.load(&wire, &mut input, id, offset)?
@@ -231,7 +233,7 @@ impl<'s> Receiver<'s> {
             announce_ip: some(&values.replica_announce_ip),
             version: Some(VALKEY.to_vec()),
             resume,
-            failover: self.server.shared.engine.replication().failover().asks(),
+            failover: false,
         }
     }
 

@@ -113,11 +113,16 @@ impl Peer {
 
     /// Replies to what a replica says first. Returns its PSYNC.
     pub(super) fn handshake(&mut self) -> Vec<String> {
+        self.introduce("PSYNC")
+    }
+
+    /// Replies to what a replica says before a command. Returns that.
+    pub(super) fn introduce(&mut self, last: &str) -> Vec<String> {
         loop {
             let words = self.read();
             match words[0].as_str() {
                 "PING" => self.send(b"+PONG\r\n"),
-                "PSYNC" => return words,
+                name if name == last => return words,
                 _ => self.send(b"+OK\r\n"),
             }
         }

@@ -24,6 +24,7 @@ mod resume;
 mod space;
 mod status;
 mod unreachable;
+mod unsure;
 mod writes;
 
 use std::time::{Duration, Instant};
