@@ -62,8 +62,8 @@ pub(super) async fn pass(connection: &mut Connection) -> bool {
     false
 }
 
-/// Returns how often this server's role has changed; none if it is a replica, whose replies wait for
-/// nobody.
+/// Returns how often this server's role has changed; none if it is a replica, whose replies wait
+/// for nobody.
 pub(super) fn roles(connection: &Connection) -> Option<u64> {
     let replication = connection.worker.shared.engine.replication();
     let roles = replication.roles();

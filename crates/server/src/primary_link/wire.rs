@@ -94,27 +94,28 @@ impl PrimaryWire {
             std::thread::sleep(HELD);
             return Err(ErrorKind::WouldBlock.into());
         }
-        match inner.wire.read(bytes) {
+        let error = match inner.wire.read(bytes) {
             Ok(read) => {
                 inner.heard = Instant::now();
                 let now = inner.server.shared.engine.clock().unix_ms();
                 inner.client.seen_ms.store(now, Relaxed);
                 inner.server.shared.engine.replication().facts().heard(now);
-                Ok(read)
+                return Ok(read);
             }
+            Err(error) => error,
+        };
+        match error.kind() {
             // A process that was stopped, and goes on, is told that its call was interrupted.
-            Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::Interrupted) => {
+            ErrorKind::TimedOut | ErrorKind::Interrupted | ErrorKind::WouldBlock => {
+                // After a look: this server may have been busy with something else meanwhile.
+                if inner.heard.elapsed() > inner.patience() {
+                    let why = "the primary says nothing";
+                    return Err(io::Error::new(ErrorKind::TimedOut, why));
+                }
                 Err(ErrorKind::WouldBlock.into())
             }
-            Err(error) => Err(error),
-        }
-        .or_else(|error: io::Error| match error.kind() {
-            // This server may have been busy with something else meanwhile: only after a look.
-            ErrorKind::WouldBlock if inner.heard.elapsed() > inner.patience() => {
-                Err(io::Error::new(ErrorKind::TimedOut, "the primary says nothing"))
-            }
             _ => Err(error),
-        })
+        }
     }
 }
 
