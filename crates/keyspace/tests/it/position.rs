@@ -104,7 +104,7 @@ impl Workload for Subjected {
             promises.push((incarnation.mark(), Promise { allowed, doing: Vec::new() }));
             if is_last {
                 // The end, half of which leaves a position.
-                if number % 2 == 0 {
+                if number.is_multiple_of(2) {
                     let left = ks.leave_position(|| Some(position(state.sum())), NOW);
                     left.map_err(|e| e.to_string())?;
                 }
