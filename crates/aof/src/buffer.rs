@@ -15,7 +15,7 @@ pub(crate) struct Buffer {
     start: u64,
     /// The database that the last command ran on; unknown at the beginning of a file.
     db: Option<u32>,
-    /// Where the next file begins.
+    /// The offset at which the next file begins.
     cut: Option<u64>,
     /// The last timestamp that was written to this file, in unix seconds; none if there is none
     /// yet.

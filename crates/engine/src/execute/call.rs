@@ -81,7 +81,7 @@ pub struct Call<'a> {
     pub reply_from: usize,
     /// The time of the execution, in unix nanoseconds.
     pub now_ns: u64,
-    /// What goes to the log, to replicas and to other clients.
+    /// The commands for the log and for replicas, and the messages for other clients.
     pub effects: &'a mut Effects,
     /// What follows the reply.
     pub next: Next,

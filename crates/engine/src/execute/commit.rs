@@ -25,7 +25,7 @@ pub struct Unit<'u> {
     pub effects: &'u mut Effects,
     /// The data that its replies show.
     pub shown: Shown<'u>,
-    /// What the transaction is for.
+    /// The purpose of the transaction.
     pub role: Role<'u>,
     /// Losses of the medium before the unit began.
     pub losses: Losses,
@@ -40,7 +40,7 @@ pub enum Shown<'u> {
     Keys(&'u [Key<'u>]),
 }
 
-/// What a transaction is for.
+/// The purpose of a transaction.
 pub enum Role<'u> {
     /// A command, a run, an EXEC, a deletion.
     Whole {

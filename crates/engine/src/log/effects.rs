@@ -51,7 +51,7 @@ pub struct Effects {
     is_streamed: bool,
     /// The classes of events that are published.
     events: EventClasses,
-    /// Where the last group starts, which is wrapped in MULTI and EXEC if it has more than one
+    /// The start of the last group, which is wrapped in MULTI and EXEC if it has more than one
     /// command.
     group: Group,
     /// Changes of the transaction that were searched for expired and evicted keys.

@@ -51,7 +51,7 @@ pub type OwnKeys = fn(&[&[u8]]) -> std::ops::Range<usize>;
 /// Returns the position of a request's key, if it has one, from its words.
 pub type KeyPlace = fn(&[&[u8]]) -> Option<usize>;
 
-/// Where the keys begin.
+/// The place at which the keys begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
     /// The argument with this index (the command's name is 0).
