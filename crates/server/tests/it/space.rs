@@ -127,13 +127,20 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Takes all the space that is left in a file system.
+/// Takes all the space that is left in a file system, by a file.
 fn take_all(folder: &Path) -> PathBuf {
     let file = folder.join("other");
     let zeros = vec![1; MIB as usize];
     let mut other = fs::File::create(&file).expect("a file");
     while std::io::Write::write(&mut other, &zeros).is_ok_and(|written| written > 0) {}
     file
+}
+
+/// Removes a file, and its space at once: another test's child that was just forked may still have
+/// it open, so removing it alone does not suffice.
+fn give_back(file: &Path) {
+    fs::File::options().write(true).truncate(true).open(file).expect("cut to nothing");
+    fs::remove_file(file).expect("removed");
 }
 
 #[test]
@@ -160,7 +167,7 @@ fn space_that_somebody_else_took_meanwhile_is_refused_with_an_error() {
         assert!(reply.contains("OOM the store is full"), "{reply}");
         verify(&mut client, n);
         client.check("DEL key:0", if n > 0 { "(integer) 1" } else { "(integer) 0" });
-        fs::remove_file(other).expect("removed");
+        give_back(&other);
         fill(&mut client, KEYS).expect("free memory");
         verify(&mut client, KEYS);
         server.crash();

@@ -121,8 +121,8 @@ fn a_dump_that_has_begun_is_sent_to_its_end_unless_its_user_is_deleted() {
         let head = String::from_utf8(head).expect("text");
         let mark = head.strip_prefix("+OK\r\n+OK\r\n$EOF:").expect(&head).trim_end().to_owned();
         assert_eq!(mark.len(), 40);
-        assert!(!admin.run(change).is_error(), "{change}");
         assert_eq!(admin.info("persistence")["rdb_bgsave_in_progress"], "1", "still under way");
+        assert!(!admin.run(change).is_error(), "{change}");
         let mut rest = Vec::new();
         // The connection of a deleted user may be reset.
         let _ = stream.read_to_end(&mut rest);
