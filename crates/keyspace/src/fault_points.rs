@@ -16,4 +16,8 @@ heap::fault_points! { 176:
     TryExtend,
     /// A shard that is locked later is inserted among the others in ascending order.
     ExtendInOrder,
+    /// A place in a stream that moves begins without what commits said of an earlier one.
+    MoveFromStart,
+    /// A commit that is in no stream ends the place that moves.
+    MoveAway,
 }

@@ -65,9 +65,33 @@ impl Keyspace {
         self.position.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// Keeps the place of the data in a stream, from `now` (unix ms) on, if this is a pool: it moves
+    /// with [`Txn::set_stream_position`], survives a crash, and ends with the first other commit of
+    /// data. `position` says which it is, while all shards are locked; none ends what was kept.
+    /// Returns true if a place is kept.
+    pub fn keep_position(
+        &self,
+        position: impl FnOnce() -> Option<StreamPosition>,
+        now: u64,
+    ) -> Result<bool, CommitError> {
+        position::keep(&self.shared, position, now)
+    }
+
+    /// Ends, at `now` (unix ms), what [`Keyspace::keep_position`] began. No shard may be locked by
+    /// the caller, and nobody commits what a primary sends meanwhile.
+    pub fn forget_position(&self, now: u64) -> Result<(), CommitError> {
+        position::forget(&self.shared, now)
+    }
+
+    /// Returns true if commits say where the data is in a stream.
+    #[inline]
+    pub fn keeps_position(&self) -> bool {
+        self.shared.keeps_position.load(Relaxed)
+    }
+
     /// Leaves, at `now` (unix ms), the place of the data in a stream for the next opening, if that
     /// is a pool's. `position` says which it is, while all shards are locked; commits after that
-    /// are refused. Returns what was left.
+    /// are refused. If it is none, none is left. Returns what was left.
     pub fn leave_position(
         &self,
         position: impl FnOnce() -> Option<StreamPosition>,

@@ -57,6 +57,9 @@ const _: () = assert!(fields_root(LIBRARIES) < SCRATCH_ROOT);
 pub(crate) const SYNCING_ROOT: usize = 99;
 /// The first of the root words with the place of the data in a stream for replicas.
 pub(crate) const POSITION_ROOT: usize = 100;
+/// The root word of a shard with the place after its last commit of what a primary sent.
+pub(crate) const MOVED_ROOT: usize = 117;
+const _: () = assert!(MOVED_ROOT > fields_root(LIBRARIES) && MOVED_ROOT < SCRATCH_ROOT);
 /// The root word of an index that is being rebuilt.
 pub(crate) const SCRATCH_ROOT: usize = heap::ROOTS - 1;
 

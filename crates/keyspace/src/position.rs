@@ -1,35 +1,55 @@
-//! The place of the data in a stream for replicas, which a clean end leaves for the next start.
+//! The place of the data in a stream for replicas, from which replication goes on after a restart.
 //!
-//! It is true for exactly the data with which it was written. So it is written last, when nothing
-//! can change any more, and the next opening takes it out before anything can change, whoever opens
-//! the pool. It also has the pool's epoch, which every opening raises: a position of any epoch but
-//! the last is not believed, even if a crash came before it was taken out, or a program opened the
-//! pool that does not know it.
+//! The pool has at most one, in one of two forms. Both are believed by the next opening only, which
+//! takes the place out before anything can change, whoever opens the pool: it has the pool's epoch,
+//! which every opening raises. A place of any epoch but the last is not believed, even if a crash
+//! came before it was taken out, or a program opened the pool that does not know it.
 //!
-//! It takes root words of shard 0, all of which change in one transaction:
+//! - A *final* place is left by a clean end: it is written last, when nothing can change any more,
+//!   and is true for exactly the data with which it was written.
+//! - A *moving* place is kept by a replica that follows a primary, so that it survives a crash.
+//!   Whoever commits what the primary sent stages the offset after it in the same transaction, in a
+//!   word of one of the shards that it changes. The place is the greatest of these offsets, since
+//!   the primary's commands are committed one after the other, and a crash keeps a prefix of the
+//!   commits. A commit of anything else that changes data marks a shard instead: then there is no
+//!   place, since the data is not the primary's any more.
+//!
+//! The place takes root words of shard 0, all of which change in one transaction:
 //!
 //! ```text
-//! 100       0 for none; else 1 | 2 if there is a second history | database + 1 (0: none selected)
-//!           in bits 8..16 | epoch in bits 32..64
+//! 100       0 for none; else 1 for a final place or 4 for a moving one | 2 if there is a second
+//!           history | database + 1 (0: none selected) in bits 8..16 | epoch in bits 32..64
 //! 101       offset
 //! 102..105  ID of the history: 20 bytes, zeros
 //! 105..108  ID of the second history
 //! 108       offset up to which that is the same
 //! 109       crc32c of the words before
 //! ```
+//!
+//! and, in each shard, if the place moves:
+//!
+//! ```text
+//! 117       0: nothing was committed here since; else database + 1, or 31 for a change that is in
+//!           no stream, in bits 0..5 | offset in bits 5..64
+//! ```
+
+use std::sync::atomic::Ordering::Relaxed;
 
 use heap::CommitError;
 
 use crate::Txn;
-use crate::layout::{LIBRARIES, POSITION_ROOT, fields_root};
+use crate::fault_points::FaultPoint;
+use crate::layout::{LIBRARIES, MOVED_ROOT, POSITION_ROOT, fields_root};
 use crate::shared::Shared;
+use crate::txn::moves::{Moves, last_move};
 
 /// Words of a position.
 const WORDS: usize = 10;
 const _: () = assert!(POSITION_ROOT + WORDS <= fields_root(LIBRARIES));
 const SUM: usize = WORDS - 1;
-const IS_THERE: u64 = 1;
+const IS_FINAL: u64 = 1;
 const HAS_SECOND: u64 = 2;
+const MOVES: u64 = 4;
 
 /// A place in a stream for replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +65,11 @@ pub struct StreamPosition {
 }
 
 impl StreamPosition {
-    fn encode(&self, epoch: u32) -> [u64; WORDS] {
+    fn encode(&self, form: u64, epoch: u32) -> [u64; WORDS] {
         let mut words = [0; WORDS];
         let db = self.db.map_or(0, |db| u64::from(db) + 1);
         let second = if self.second.is_some() { HAS_SECOND } else { 0 };
-        words[0] = IS_THERE | second | db << 8 | u64::from(epoch) << 32;
+        words[0] = form | second | db << 8 | u64::from(epoch) << 32;
         words[1] = self.offset;
         words[2..5].copy_from_slice(&id_words(&self.id));
         if let Some((id, until)) = &self.second {
@@ -60,17 +80,23 @@ impl StreamPosition {
         words
     }
 
-    fn decode(words: &[u64; WORDS], epoch: u32) -> Option<StreamPosition> {
+    /// Returns the position in these words, which are those of shard 0, and of each shard.
+    fn decode(words: &[u64; WORDS], moved: &[u64], epoch: u32) -> Option<StreamPosition> {
         let head = words[0];
-        let is_valid =
-            head & IS_THERE != 0 && words[SUM] == sum(words) && (head >> 32) as u32 == epoch;
+        if words[SUM] != sum(words) || (head >> 32) as u32 != epoch {
+            return None;
+        }
         let second = (head & HAS_SECOND != 0).then(|| (id_of(&words[5..8]), words[8]));
-        is_valid.then(|| StreamPosition {
-            id: id_of(&words[2..5]),
-            offset: words[1],
-            db: ((head >> 8) as u8).checked_sub(1),
-            second,
-        })
+        let (offset, db) = (words[1], ((head >> 8) as u8).checked_sub(1));
+        let written = StreamPosition { id: id_of(&words[2..5]), offset, db, second };
+        match head & (IS_FINAL | MOVES) {
+            IS_FINAL => Some(written),
+            MOVES => match last_move(offset, moved)? {
+                None => Some(written),
+                Some((offset, db)) => Some(StreamPosition { offset, db: Some(db), ..written }),
+            },
+            _ => None,
+        }
     }
 }
 
@@ -103,34 +129,92 @@ pub(crate) fn adopt(shared: &Shared, now: u64) -> Option<StreamPosition> {
     if words == [0; WORDS] {
         return None;
     }
-    write(shared, [0; WORDS], now).ok()?;
-    StreamPosition::decode(&words, shared.heap().epoch().wrapping_sub(1))
+    let moved = moved(shared);
+    let mut txn = Txn::new(shared, [shared.heap().lock(0)].into_iter().collect(), now);
+    txn.set_position([0; WORDS]);
+    txn.commit().ok()?;
+    StreamPosition::decode(&words, &moved, shared.heap().epoch().wrapping_sub(1))
 }
 
-/// Writes, at `now` (unix ms), for the next opening the position that `position` returns while all
-/// shards are locked, if it returns one. No commit is accepted after it.
+/// Writes, at `now` (unix ms), for the next opening the final position that `position` returns
+/// while all shards are locked, if it returns one; else there is none. No commit is accepted after
+/// a position.
 pub(crate) fn leave(
     shared: &Shared,
     position: impl FnOnce() -> Option<StreamPosition>,
     now: u64,
 ) -> Result<Option<StreamPosition>, CommitError> {
     let heap = shared.heap();
-    let mut txn = Txn::new(shared, (0..heap.shards()).map(|shard| heap.lock(shard)).collect(), now);
-    let Some(position) = position() else { return Ok(None) };
-    set(&mut txn, position.encode(heap.epoch()));
+    let mut txn = lock_all(shared, now);
+    let keeps = shared.keeps_position.load(Relaxed);
+    let is_true = !keeps || last_move(0, &moved(shared)).is_some();
+    let left = position().filter(|_| is_true);
+    match &left {
+        Some(position) => txn.set_position(position.encode(IS_FINAL, heap.epoch())),
+        None if keeps => txn.set_position([0; WORDS]),
+        None => return Ok(None),
+    }
     txn.commit()?;
-    heap.pause_held();
-    Ok(Some(position))
+    if left.is_some() {
+        heap.pause_held();
+    }
+    Ok(left)
 }
 
-fn write(shared: &Shared, words: [u64; WORDS], now: u64) -> Result<(), CommitError> {
+/// Keeps, from `now` (unix ms) on, a position that moves. It begins at what `position` returns
+/// while all shards are locked; if that is none, there is none. Returns true if there is one.
+pub(crate) fn keep(
+    shared: &Shared,
+    position: impl FnOnce() -> Option<StreamPosition>,
+    now: u64,
+) -> Result<bool, CommitError> {
+    let mut txn = lock_all(shared, now);
+    let Some(position) = position().filter(|_| shared.heap().is_durable()) else {
+        drop(txn);
+        return forget(shared, now).map(|()| false);
+    };
+    txn.set_position(position.encode(MOVES, shared.heap().epoch()));
+    if FaultPoint::MoveFromStart.is_enabled() {
+        txn.clear_moves();
+    }
+    txn.commit()?;
+    shared.keeps_position.store(true, Relaxed);
+    Ok(true)
+}
+
+/// Ends, at `now` (unix ms), what [`keep`] began: the data is not that of a primary any more.
+pub(crate) fn forget(shared: &Shared, now: u64) -> Result<(), CommitError> {
+    if !shared.keeps_position.load(Relaxed) {
+        return Ok(());
+    }
     let mut txn = Txn::new(shared, [shared.heap().lock(0)].into_iter().collect(), now);
-    set(&mut txn, words);
-    txn.commit()
+    txn.forget_position();
+    txn.commit()?;
+    shared.keeps_position.store(false, Relaxed);
+    Ok(())
 }
 
-fn set(txn: &mut Txn<'_>, words: [u64; WORDS]) {
-    for (n, word) in words.into_iter().enumerate() {
-        txn.set_root(POSITION_ROOT + n, word);
+/// Returns what the last commits of all shards say.
+fn moved(shared: &Shared) -> Vec<u64> {
+    (0..shared.shards()).map(|shard| shared.root_word(shard, MOVED_ROOT)).collect()
+}
+
+fn lock_all(shared: &Shared, now: u64) -> Txn<'_> {
+    let heap = shared.heap();
+    Txn::new(shared, (0..heap.shards()).map(|shard| heap.lock(shard)).collect(), now)
+}
+
+impl Txn<'_> {
+    /// Stages the words of a position, in a commit that changes no data.
+    fn set_position(&mut self, words: [u64; WORDS]) {
+        self.moves = Moves::Nowhere;
+        for (n, word) in words.into_iter().enumerate() {
+            self.set_root(POSITION_ROOT + n, word);
+        }
+    }
+
+    /// Stages that there is no position any more, whatever else changes.
+    pub(crate) fn forget_position(&mut self) {
+        self.set_position([0; WORDS]);
     }
 }

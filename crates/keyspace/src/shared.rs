@@ -39,6 +39,9 @@ pub(crate) struct Shared {
     pub(crate) damage: Damage,
     pub(crate) map: AtomicU64,
     pub(crate) tracks: AtomicBool,
+    /// Whether commits say where the data is in a stream for replicas. Changes while all shards are
+    /// locked, or nobody commits what a primary sends.
+    pub(crate) keeps_position: AtomicBool,
     pub(crate) lists_created: AtomicBool,
     pub(crate) lists_missed: AtomicBool,
     eviction: RwLock<Eviction>,
@@ -74,6 +77,7 @@ impl Shared {
             damage: Damage::default(),
             map: AtomicU64::new(map),
             tracks: AtomicBool::new(false),
+            keeps_position: AtomicBool::new(false),
             lists_created: AtomicBool::new(false),
             lists_missed: AtomicBool::new(false),
             eviction: RwLock::default(),

@@ -1,6 +1,8 @@
 //! The mark that the data is incomplete: a replica sets it before it drops its data for that of its
 //! primary, and takes it away when it has all of that. A start that finds it drops what is there.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use heap::CommitError;
 
 use crate::Db;
@@ -26,11 +28,17 @@ impl Keyspace {
         self.shared.root_word(0, SYNCING_ROOT) != 0
     }
 
-    /// Notes whether the data is incomplete, at `now` (unix ms).
+    /// Notes whether the data is incomplete, at `now` (unix ms). Incomplete data has no place in a
+    /// stream.
     pub fn set_syncing(&self, yes: bool, now: u64) -> Result<(), CommitError> {
         let mut txn = self.begin_one(0, now);
         txn.set_root(SYNCING_ROOT, yes.into());
-        txn.commit()
+        if yes {
+            txn.forget_position();
+        }
+        txn.commit()?;
+        self.shared.keeps_position.store(false, Relaxed);
+        Ok(())
     }
 
     /// Deletes everything, at `now` (unix ms), if the data is incomplete, together with the mark.

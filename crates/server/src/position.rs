@@ -1,6 +1,7 @@
-//! The place in the stream for replicas over a clean restart.
+//! The place in the stream for replicas over a restart.
 //!
-//! The last step of a clean end leaves it in the pool; the opening takes it out, and the stream
+//! The last step of a clean end leaves it in the pool, and a replica that follows a primary keeps it
+//! there with each commit, so that it survives a crash. The opening takes it out, and the stream
 //! begins there before any client is served ([`keyspace::StreamPosition`]). Data in memory without
 //! an append-only file has it in its dump, as Redis has. Whatever may have changed the data without
 //! the stream makes it void: then replicas, or this server as one, get all data.
@@ -38,6 +39,7 @@ pub(crate) fn restore(shared: &Shared, position: &Position) -> std::io::Result<(
     let Position { id, end, .. } = position;
     if replication.is_replica() {
         replication.stream().continue_as_replica(position);
+        keep(shared, replication.stream().epoch());
         tracing::info!("Continuing as a replica at offset {end} of history {id}");
     } else {
         let next = Id::from_random(machine::random()?);
@@ -69,6 +71,37 @@ pub(crate) fn point(engine: &Engine) -> Option<StreamPoint> {
     Some(StreamPoint { db: db.unwrap_or(0), history: Some((id, end)) })
 }
 
+/// Keeps the place in the pool while this replica follows the history of `epoch`. Nothing of that
+/// is executed meanwhile.
+pub(crate) fn keep(shared: &Shared, epoch: u64) {
+    let engine = &shared.engine;
+    if !engine.keyspace().heap().is_durable() {
+        return;
+    }
+    let position = || present(engine).filter(|position| position.epoch == epoch).map(saved);
+    if let Err(error) = engine.keyspace().keep_position(position, engine.clock().unix_ms()) {
+        tracing::warn!("The place in the replication stream is not kept: {error}");
+    }
+}
+
+/// Ends what [`keep`] began: this server follows no primary, or its data is not its primary's.
+pub(crate) fn forget(shared: &Shared) {
+    let engine = &shared.engine;
+    if let Err(error) = engine.keyspace().forget_position(engine.clock().unix_ms()) {
+        tracing::warn!("The place in the replication stream cannot be made void: {error}");
+    }
+}
+
+fn saved(position: Position) -> StreamPosition {
+    let Position { id, end, db, second, .. } = position;
+    StreamPosition {
+        id: id.to_bytes(),
+        offset: end,
+        db: db.and_then(|db| u8::try_from(db).ok()),
+        second: second.map(|(id, until)| (id.to_bytes(), until)),
+    }
+}
+
 /// Leaves the place in the pool: to be called when nothing can change any more.
 pub(crate) fn leave(shared: &Shared) {
     let engine = &shared.engine;
@@ -79,13 +112,7 @@ pub(crate) fn leave(shared: &Shared) {
         // What clients have written to a replica is in no stream.
         let takes_writes =
             engine.replication().is_replica() && !engine.config().is_read_only_replica();
-        let Position { id, end, db, second, .. } = present(engine).filter(|_| !takes_writes)?;
-        Some(StreamPosition {
-            id: id.to_bytes(),
-            offset: end,
-            db: db.and_then(|db| u8::try_from(db).ok()),
-            second: second.map(|(id, until)| (id.to_bytes(), until)),
-        })
+        present(engine).filter(|_| !takes_writes).map(saved)
     };
     match engine.keyspace().leave_position(position, engine.clock().unix_ms()) {
         Ok(None) => {}

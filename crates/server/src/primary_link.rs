@@ -19,6 +19,7 @@ use commands::Primary;
 use self::receive::{LinkError, Receiver};
 use crate::host::Server;
 use crate::housekeeping::contained;
+use crate::position;
 use crate::primary_target::Target;
 
 /// The pause before the first try after the link has ended; it doubles with each try,
@@ -50,6 +51,7 @@ pub(crate) fn run(server: &Arc<Server>) {
             let is_on = shared.engine.replication().failover().is_on();
             server.target.wait(number, if is_on { FAILOVER } else { LOOK });
             contained("a failover", || failover::advance(server));
+            position::forget(shared);
             starts_over = false;
             shared.engine.replication().set_diverged(false);
             pause = FIRST_RETRY / 2;
@@ -87,6 +89,9 @@ pub(crate) fn run(server: &Arc<Server>) {
             None => (starts_over, pause) = (true, FAILED),
         }
         shared.engine.replication().set_diverged(starts_over);
+        if starts_over {
+            position::forget(shared);
+        }
         let mut rest = pause;
         while !rest.is_zero() && server.target.is(number) && !shared.shutdown.is_asked() {
             server.target.wait(number, LOOK.min(rest));

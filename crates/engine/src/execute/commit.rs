@@ -83,6 +83,9 @@ impl Unit<'_> {
             self.check_role()?;
             self.effects.put_before(txn.changes());
             let shards = self.changed_shards(txn);
+            if self.engine.keyspace().keeps_position() {
+                self.set_position(txn);
+            }
             txn.commit()?;
             committed = Some(shards);
         }
@@ -107,6 +110,19 @@ impl Unit<'_> {
                 Err(READ_ONLY.into())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Says where the data is in the primary's stream after the commit of what it has sent, for
+    /// which the history is held. A part of a command is at no place: executing it once more might
+    /// change the data again.
+    #[cold]
+    fn set_position(&self, txn: &mut Txn<'_>) {
+        let Some(session) = &self.session else { return };
+        let received = session.received.as_ref().filter(|_| !matches!(self.role, Role::Part));
+        if let Some(received) = received {
+            let end = self.engine.replication().stream().end() + received.to_pass_on() as u64;
+            txn.set_stream_position(end, session.db);
         }
     }
 

@@ -72,11 +72,20 @@ impl Received {
         self.covered -= count;
     }
 
+    /// Returns the number of bytes of the commands that belong to this commit.
+    pub(crate) fn to_pass_on(&self) -> usize {
+        self.covered_end() - self.passed
+    }
+
     /// Returns the bytes of the commands that belong to this commit, once.
     pub(crate) fn take(&mut self) -> &[u8] {
-        let end = self.covered.checked_sub(1).map_or(0, |last| self.ends[last]);
         let begin = self.passed;
-        self.passed = end.max(begin);
+        self.passed = self.covered_end();
         &self.bytes[begin..self.passed]
+    }
+
+    fn covered_end(&self) -> usize {
+        let end = self.covered.checked_sub(1).map_or(0, |last| self.ends[last]);
+        end.max(self.passed)
     }
 }

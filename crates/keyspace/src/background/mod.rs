@@ -24,6 +24,7 @@ use structures::reclaim::{Owned, Queue};
 use structures::stream::Stream;
 
 use crate::layout::{OWNER_EXPIRY, OWNER_LIST, OWNER_MEMBERS, QUEUE_ROOT, STREAM_OWNERS};
+use crate::txn::moves::Moves;
 use crate::{CommitError, Keyspace, Progress, Txn, entry};
 
 /// How many blocks a step frees for a caller that waits for space.
@@ -90,6 +91,7 @@ impl Keyspace {
         let Ok(done) = done else { return Ok(Progress::default()) };
         let more = !queue.is_empty(shard);
         shard.allow_reserve(false);
+        txn.moves = Moves::Nowhere;
         txn.commit()?;
         if !self.has_garbage(id) {
             self.shared.count_freed(id);

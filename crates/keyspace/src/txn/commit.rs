@@ -26,6 +26,9 @@ impl Txn<'_> {
     /// dropped; changes after the commit form a new transaction under the same locks.
     #[inline]
     pub fn commit(&mut self) -> Result<(), CommitError> {
+        if self.shared.keeps_position.load(Ordering::Relaxed) {
+            self.move_position();
+        }
         match self.shards.as_mut_slice() {
             [one] => one.commit()?,
             all => self.shared.heap().commit_all(all)?,

@@ -27,6 +27,7 @@ mod lazy;
 mod lazy_free;
 mod listed;
 mod lookup;
+pub(crate) mod moves;
 mod properties;
 mod savepoint;
 mod uses;
@@ -48,6 +49,7 @@ use structures::reclaim::Queue;
 use self::lazy::LazilyExpired;
 use self::lazy_free::QueuedValues;
 use self::lookup::Memo;
+use self::moves::Moves;
 use crate::changes::Changes;
 use crate::eviction::access::Which;
 use crate::fault_points::FaultPoint;
@@ -131,6 +133,8 @@ pub struct Txn<'k> {
     attached: Option<Box<Prepared<'k>>>,
     /// Whether finding a key counts as a use of it.
     touches: bool,
+    /// The effect of the next commit on the data's place in a stream for replicas.
+    pub(crate) moves: Moves,
     /// Values that are freed in the background after the commit.
     deferred: QueuedValues,
     /// A buffer for the bytes of a packed collection that is being changed.
@@ -162,6 +166,7 @@ impl<'k> Txn<'k> {
             lazily_expired: None,
             attached: None,
             touches: true,
+            moves: Moves::Away,
             deferred: QueuedValues::default(),
             spare: Vec::new(),
         }

@@ -1,155 +1,19 @@
-//! The place of the data in a stream for replicas, which a clean end leaves: the next opening finds
-//! it with the data for which it was written, or not at all, whatever crashes and whoever opens the
-//! pool in between.
+//! The place of the data in a stream for replicas, which a clean end leaves, and which a replica
+//! keeps: the next opening finds it, once, whoever opens the pool in between, and what it costs.
+//! That it is true for the data after any crash is shown in the crate `sim`.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::common::{NOW, SEED, db, emulated};
-use heap::{CreateOptions, Geometry, Heap};
-use keyspace::{Expire, Keyspace, StreamPosition};
+use crate::common::{NOW, db, emulated};
+use heap::Heap;
+use keyspace::{Db, Expire, Keyspace, StreamPosition};
 use pmem::{DomainRequest, MapOptions, Region};
-use sim::{Crash, Effort, Incarnation, Promise, Promises, Workload, explore};
 
 const SHARDS: usize = 2;
-/// Names of keys, spread over the shards.
-const KEYS: usize = 12;
-
-/// The keys, and the offset that was found with them: their sum, if it is true.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct State {
-    keys: BTreeSet<usize>,
-    offset: Option<u64>,
-}
-
-impl State {
-    fn sum(&self) -> u64 {
-        self.keys.iter().map(|key| 1 << key).sum()
-    }
-}
-
-struct Subjected;
-
-fn geometry() -> Geometry {
-    Geometry { shards: SHARDS, ring_parts: 3, ring_part: 512, zone_spans: 20 }
-}
-
-fn name(key: usize) -> String {
-    format!("key:{key}")
-}
 
 fn position(offset: u64) -> StreamPosition {
     let second = offset.is_multiple_of(2).then_some(([7; 20], offset / 2));
     StreamPosition { id: std::array::from_fn(|n| n as u8), offset, db: Some(3), second }
-}
-
-impl Workload for Subjected {
-    type State = State;
-    type Store = Keyspace;
-
-    fn reserve(&self) -> usize {
-        geometry().zone_spans * 65536 * 2 - 1
-    }
-
-    fn empty(&self) -> State {
-        State::default()
-    }
-
-    fn open(&self, region: Region) -> Result<Keyspace, String> {
-        let heap = if Heap::is_blank(&region) {
-            let options =
-                CreateOptions { geometry: geometry(), hash_seed: SEED, ..CreateOptions::default() };
-            Heap::create(region, &options).map_err(|error| error.to_string())?
-        } else {
-            Heap::open(region, [0; 16]).map_err(|error| error.to_string())?.0
-        };
-        Ok(Keyspace::new(heap, NOW))
-    }
-
-    fn read(&self, ks: &mut Keyspace) -> Result<State, String> {
-        let txn = ks.begin_all(NOW);
-        let is_there = |key: &usize| txn.peek(db(0), &txn.key(name(*key).as_bytes())).is_some();
-        let keys: BTreeSet<usize> = (0..KEYS).filter(is_there).collect();
-        drop(txn);
-        let checked = ks.check().map_err(|error| error.to_string())?;
-        assert_eq!(checked.keys, keys.len() as u64);
-        let found = ks.take_position();
-        if let Some(found) = found {
-            assert_eq!(found, position(found.offset));
-        }
-        Ok(State { keys, offset: found.map(|found| found.offset) })
-    }
-
-    fn accept(&self, found: &State, promised: &State) -> Option<State> {
-        let is_true = found.offset.is_none_or(|offset| offset == found.sum());
-        (found.keys == promised.keys && is_true).then(|| found.clone())
-    }
-
-    fn run_incarnation(
-        &self,
-        ks: &mut Keyspace,
-        mut state: State,
-        incarnation: &Incarnation<'_>,
-    ) -> Result<Promises<State>, String> {
-        let mut promises = Vec::new();
-        for n in (0..incarnation.actions).filter(|n| incarnation.has(*n)) {
-            let before = state.clone();
-            let number = incarnation.rng_of(n).usize(..KEYS);
-            let is_last = n + 1 == incarnation.actions;
-            if !is_last && !state.keys.remove(&number) {
-                state.keys.insert(number);
-            }
-            incarnation.record(n, || format!("{number}, last: {is_last}"));
-            let allowed = vec![before, state.clone()];
-            promises.push((incarnation.mark(), Promise { allowed, doing: Vec::new() }));
-            if is_last {
-                // The end, half of which leaves a position.
-                if number.is_multiple_of(2) {
-                    let left = ks.leave_position(|| Some(position(state.sum())), NOW);
-                    left.map_err(|e| e.to_string())?;
-                }
-            } else {
-                let (mut txn, name) = (ks.begin_all(NOW), name(number));
-                let key = txn.key(name.as_bytes());
-                if state.keys.contains(&number) {
-                    let set = txn.strings().set(db(0), &key, b"value", Expire::Clear);
-                    set.map_err(|error| error.to_string())?;
-                } else {
-                    txn.keys().delete(db(0), &key).map_err(|error| error.to_string())?;
-                }
-                txn.commit().map_err(|error| error.to_string())?;
-            }
-            promises.push((incarnation.mark(), Promise::exactly(state.clone())));
-        }
-        if incarnation.rng.clone().usize(..2) == 0 {
-            ks.heap().close().map_err(|error| error.to_string())?;
-        }
-        Ok(promises)
-    }
-}
-
-fn check(crash: Crash, seed: u64) {
-    let effort = Effort {
-        transactions: 24,
-        images: 6,
-        depth: 3,
-        go_on_one_in: 8,
-        ..Effort::new(crash, seed)
-    };
-    match explore(&Subjected, effort) {
-        Ok(counts) => assert!(counts.images > 100, "{counts:?}"),
-        Err(failure) => panic!("{failure}"),
-    }
-}
-
-#[test]
-fn a_position_belongs_to_the_data_after_any_crash_in_the_strict_model() {
-    check(Crash::Strict, 1);
-}
-
-#[test]
-fn a_position_belongs_to_the_data_after_any_crash_in_the_x86_model() {
-    check(Crash::X86, 2);
 }
 
 fn open(path: &Path) -> Heap {
@@ -216,4 +80,104 @@ fn a_position_costs_one_fence_and_none_costs_nothing() {
         fences
     });
     assert_eq!(fences, [1, 0]);
+}
+
+/// Sets a key: as what a primary has sent up to `offset`, if that is given.
+fn set(ks: &Keyspace, name: &str, offset: Option<(u64, Db)>) {
+    let mut txn = ks.begin_all(NOW);
+    let key = txn.key(name.as_bytes());
+    txn.strings().set(db(0), &key, b"value", Expire::Clear).expect("free memory");
+    if let Some((offset, db)) = offset {
+        txn.set_stream_position(offset, db);
+    }
+    txn.commit().expect("a commit");
+}
+
+/// Keeps a place from 70 on, does more, crashes, and returns what the next opening finds.
+fn after(more: impl FnOnce(&Keyspace)) -> Option<(u64, Option<u8>)> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("pool");
+    let ks = emulated(&path, SHARDS);
+    assert!(ks.keep_position(|| Some(position(70)), NOW).expect("a commit"));
+    assert!(ks.keeps_position());
+    more(&ks);
+    drop(ks);
+    let ks = Keyspace::new(open(&path), NOW);
+    assert!(!ks.keeps_position());
+    let found = ks.take_position()?;
+    assert_eq!((found.id, found.second), (position(70).id, position(70).second));
+    Some((found.offset, found.db))
+}
+
+#[test]
+fn a_place_that_is_kept_is_that_of_the_last_commit() {
+    assert_eq!(after(|_| {}), Some((70, Some(3))));
+    assert_eq!(after(|ks| set(ks, "a", Some((71, db(15))))), Some((71, Some(15))));
+    let many = |ks: &Keyspace| {
+        (0..40).for_each(|n| set(ks, &format!("key:{n}"), Some((80 + n, db(n as usize % 16)))));
+    };
+    assert_eq!(after(many), Some((119, Some(7))));
+    let most = (1 << 59) - 1;
+    assert_eq!(after(|ks| set(ks, "a", Some((most, db(0))))), Some((most, Some(0))));
+}
+
+#[test]
+fn a_change_that_is_in_no_stream_ends_the_place() {
+    let own = |then: Option<(u64, Db)>| {
+        after(|ks| {
+            set(ks, "a", Some((71, db(0))));
+            set(ks, "a", None);
+            set(ks, "a", then);
+            set(ks, "b", then);
+        })
+    };
+    assert_eq!(own(None), None);
+    assert_eq!(own(Some((72, db(0)))), None, "whatever comes afterwards");
+    assert_eq!(after(|ks| set(ks, "a", Some((1 << 59, db(0))))), None, "no word can have it");
+    assert_eq!(after(|ks| ks.forget_position(NOW).expect("a commit")), None);
+    let syncs = |ks: &Keyspace| {
+        ks.set_syncing(true, NOW).expect("a commit");
+        ks.set_syncing(false, NOW).expect("a commit");
+        set(ks, "a", Some((90, db(0))));
+    };
+    assert_eq!(after(syncs), None);
+    let kept_anew = |ks: &Keyspace| {
+        set(ks, "a", None);
+        assert!(ks.keep_position(|| Some(position(6)), NOW).expect("a commit"));
+        assert!(!ks.keep_position(|| None, NOW).expect("a commit"));
+    };
+    assert_eq!(after(kept_anew), None);
+}
+
+#[test]
+fn a_clean_end_leaves_no_place_of_data_that_was_changed_otherwise() {
+    let end = StreamPosition { offset: 90, ..position(70) };
+    let leave = |ks: &Keyspace| ks.leave_position(|| Some(end), NOW).expect("a commit");
+    assert_eq!(after(|ks| assert!(leave(ks).is_some())), Some((90, Some(3))));
+    let changed = |ks: &Keyspace| {
+        set(ks, "a", None);
+        assert_eq!(leave(ks), None);
+    };
+    assert_eq!(after(changed), None);
+    let none = |ks: &Keyspace| assert_eq!(ks.leave_position(|| None, NOW), Ok(None));
+    assert_eq!(after(none), None);
+}
+
+#[test]
+fn a_place_that_is_kept_costs_no_fence() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ks = emulated(&dir.path().join("pool"), SHARDS);
+    let cost = |offset| {
+        let before = pmem::counters();
+        set(&ks, "key", offset);
+        let cost = pmem::counters().since(&before);
+        (cost.fences, cost.lines)
+    };
+    let _ = [cost(None), cost(None)];
+    let without = cost(None);
+    assert!(ks.keep_position(|| Some(position(70)), NOW).expect("a commit"));
+    let _ = cost(Some((80, db(0))));
+    let with = cost(Some((90, db(0))));
+    assert_eq!(with.0, without.0, "{with:?}, {without:?}");
+    assert!(with.1 <= without.1 + 1, "{with:?}, {without:?}");
 }

@@ -18,7 +18,7 @@ use super::failover;
 use super::wire::{PrimaryWire, Stopped};
 use crate::append_only::AppendOnly;
 use crate::host::Server;
-use crate::machine;
+use crate::{machine, position};
 
 /// How often the primary is told how far this replica is.
 const ACKNOWLEDGE: Duration = Duration::from_secs(1);
@@ -191,6 +191,7 @@ impl<'s> Receiver<'s> {
                 self.if_followed(continues)??
             }
         };
+        position::keep(&self.server.shared, start.epoch);
         self.followed_since = Some(Instant::now());
         tracing::info!("MASTER <-> REPLICA sync: Finished with success");
         self.execute(wire, input, start)

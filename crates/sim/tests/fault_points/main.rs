@@ -21,6 +21,9 @@ mod overlap;
 mod pipelines;
 #[path = "../pool/mod.rs"]
 mod pool;
+#[path = "../positions/mod.rs"]
+mod position_histories;
+mod positions;
 mod rewrite;
 #[path = "../scheduled/mod.rs"]
 mod scheduled;

@@ -17,6 +17,9 @@ mod journal;
 mod journaled;
 mod panics;
 mod panics_above;
+mod places;
 #[path = "../pool/mod.rs"]
 mod pool;
+#[path = "../positions/mod.rs"]
+mod positions;
 mod regressions;

@@ -1,5 +1,6 @@
-//! Clean restarts: whoever ends by SIGTERM or SHUTDOWN, and those who follow it, continue without a
-//! dump. After kill -9, or if anything was changed without the stream, all data is sent.
+//! Restarts: whoever ends by SIGTERM or SHUTDOWN, and those who follow it, continue without a dump,
+//! and so does a replica with a pool after kill -9. After that of a primary, or if anything was
+//! changed without the stream, all data is sent.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -133,7 +134,7 @@ fn a_primary_with_a_dump_continues() {
 }
 
 #[track_caller]
-fn check_replica(primary: Launch, replica: Launch, after_crash: [u64; 2]) {
+fn check_replica(primary: Launch, replica: Launch) {
     let mut primary = primary.args(["--repl-backlog-size", "64mb"]).start();
     primary.client().check("SET before 1", "OK");
     let follows = replica.args(["--replicaof", &format!("127.0.0.1 {}", primary.port())]);
@@ -152,9 +153,11 @@ fn check_replica(primary: Launch, replica: Launch, after_crash: [u64; 2]) {
             });
         }
         assert_eq!(count_in_log(&sub, FULL), 1, "{}", sub.log());
-        replica.crash();
-        wait_for_link(&mut replica.client());
-        assert_eq!(syncs(primary), after_crash, "{}", replica.log());
+        for crashes in 1..6 {
+            replica.crash();
+            wait_for_link(&mut replica.client());
+            assert_eq!(syncs(primary), [1, 3 + crashes], "{}", replica.log());
+        }
     });
     primary.client().check("SET after 1", "OK");
     check_equal(&mut primary.client(), &mut replica.client());
@@ -163,18 +166,18 @@ fn check_replica(primary: Launch, replica: Launch, after_crash: [u64; 2]) {
 
 #[test]
 fn a_replica_with_a_journal_continues() {
-    check_replica(volatile(), journal(), [2, 3]);
+    check_replica(volatile(), journal());
 }
 
 #[test]
 fn a_replica_of_redis_on_persistent_memory_continues() {
-    check_replica(redis(), pmem(), [2, 3]);
+    check_replica(redis(), pmem());
 }
 
 #[test]
 fn a_replica_with_a_dump_continues() {
     // Its dump is older than what it had, and says so.
-    check_replica(redis(), saved(), [1, 4]);
+    check_replica(redis(), saved());
 }
 
 #[test]
@@ -224,6 +227,80 @@ fn a_start_without_replication_makes_the_place_void() {
     assert_eq!(count_in_log(&replica, FULL), 1, "{}", replica.log());
     replica.client().check("EXISTS own", "(integer) 0");
     check_equal(&mut primary.client(), &mut replica.client());
+}
+
+/// Lets a replica with a pool crash after `then`, and returns whether it gets a dump afterwards.
+fn needs_a_dump_after(launch: &Launch, then: impl FnOnce(&mut Client, &mut Client)) -> bool {
+    let primary = volatile().start();
+    let mut writer = primary.client();
+    writer.check("SET before 1", "OK");
+    let follows = ["--replicaof", &format!("127.0.0.1 {}", primary.port())];
+    let mut replica = launch.clone().args(follows).start();
+    let mut client = replica.client();
+    wait_for_link(&mut client);
+    then(&mut writer, &mut client);
+    replica.crash();
+    wait_for_link(&mut replica.client());
+    check_equal(&mut writer, &mut replica.client());
+    count_in_log(&replica, FULL) == 1
+}
+
+#[test]
+fn a_replica_that_crashes_continues_after_whatever_its_primary_did() {
+    let value = "v".repeat(300_000);
+    let large = format!("SET large {value}");
+    let library = "FUNCTION LOAD #!lua\nname=l\nredis.register_function('f',function()return1end)";
+    let words: Vec<&str> = library.splitn(3, ' ').collect();
+    for launch in [journal(), pmem()] {
+        let is_dumped = needs_a_dump_after(&launch, |writer, replica| {
+            writer.check("MULTI", "OK");
+            for line in ["INCR n", "SELECT 3", "INCR n", "RPUSH list a b c"] {
+                writer.check(line, "QUEUED");
+            }
+            writer.check("EXEC", "[1, OK, 1, 3]");
+            writer.check("INCR n", "2");
+            writer.check("SWAPDB 0 3", "OK");
+            writer.check(&large, "OK");
+            assert!(!writer.call(&words).is_error());
+            writer.check("PFADD hll a b c", "1");
+            writer.check("SELECT 5", "OK");
+            writer.check("INCR n", "1");
+            check_equal(writer, replica);
+            // A reader changes nothing, though it counts what it has not counted yet.
+            replica.check("SELECT 3", "OK");
+            replica.check("PFCOUNT hll", "3");
+            writer.check("FLUSHDB", "OK");
+            writer.check("INCR n", "1");
+            check_equal(writer, replica);
+        });
+        assert!(!is_dumped);
+    }
+}
+
+#[test]
+fn a_replica_whose_data_was_changed_otherwise_gets_all_after_a_crash() {
+    for launch in [journal().args(["--appendfsync", "always"]), pmem()] {
+        let by_client = needs_a_dump_after(&launch, |writer, replica| {
+            replica.check("CONFIG SET replica-read-only no", "OK");
+            replica.check("SET own 1", "OK");
+            replica.check("CONFIG SET replica-read-only yes", "OK");
+            writer.check("SET before 2", "OK");
+        });
+        let as_primary = needs_a_dump_after(&launch, |writer, replica| {
+            replica.check("REPLICAOF NO ONE", "OK");
+            replica.check("SET own 1", "OK");
+            writer.check("SET before 2", "OK");
+        });
+        let by_expiry = needs_a_dump_after(&launch, |writer, replica| {
+            writer.check("SET short 1 PX 1", "OK");
+            check_equal(writer, replica);
+            replica.check("REPLICAOF NO ONE", "OK");
+            wait_until("it does not expire", || {
+                replica.run("DBSIZE").text() == "(integer) 1"
+            });
+        });
+        assert_eq!([by_client, as_primary, by_expiry], [true, true, true]);
+    }
 }
 
 #[test]
