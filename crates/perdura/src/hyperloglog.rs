@@ -57,7 +57,7 @@ pub trait HyperLogLogs: Execute {
         let named: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
         self.whole(&named, |tx| {
             let keys = tx.keys(keys)?;
-            Ok(tx.txn.hyperloglogs().count(tx.db, &keys)?.0)
+            Ok(tx.txn.hyperloglogs().count(tx.db, &keys, true)?.0)
         })
     }
 

@@ -56,7 +56,9 @@ run: Run::Keys(pfcount),
 };
 
 fn pfcount(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let (count, wrote) = txn.hyperloglogs().count(call.db(), call.keys)?;
+    // A replica's data is its primary's: an estimate is stored there when it is stored here.
+    let may_store = !call.engine.replication().is_replica() || call.session.received.is_some();
+    let (count, wrote) = txn.hyperloglogs().count(call.db(), call.keys, may_store)?;
     if wrote {
         call.wrote();
     }

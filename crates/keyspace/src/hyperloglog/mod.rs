@@ -79,8 +79,14 @@ impl HyperLogLogs<'_, '_> {
     }
 
     /// Returns an estimate of the number of distinct elements of the HyperLogLogs at some keys
-    /// together, and whether anything was written: a single HyperLogLog stores its estimate.
-    pub fn count(&mut self, db: Db, keys: &[Key<'_>]) -> Result<(u64, bool), Error> {
+    /// together, and whether anything was written: a single HyperLogLog stores its estimate, if it
+    /// may.
+    pub fn count(
+        &mut self,
+        db: Db,
+        keys: &[Key<'_>],
+        may_store: bool,
+    ) -> Result<(u64, bool), Error> {
         let [key] = keys else {
             let mut registers = [0; COUNT];
             for key in keys {
@@ -95,8 +101,10 @@ impl HyperLogLogs<'_, '_> {
             return Ok((count, false));
         }
         let count = sketch.count()?;
-        self.set(db, key, &sketch)?;
-        Ok((count, true))
+        if may_store {
+            self.set(db, key, &sketch)?;
+        }
+        Ok((count, may_store))
     }
 
     /// Merges HyperLogLogs into the one at the key `target`, which is created if there is none. It
