@@ -287,6 +287,15 @@ impl Stream {
         (position, Cursor { stream: Arc::clone(self), place })
     }
 
+    /// Returns true if the history `id` is received here and its primary has more of it, which a
+    /// replica with `offset` has got already: this server lost it by a crash. An offset further off
+    /// than a backlog is not believed.
+    pub fn will_reach(&self, id: Id, offset: u64) -> bool {
+        let state = self.state();
+        let is_near = offset > state.end && offset - state.end <= state.backlog;
+        state.is_received && id == state.id && is_near
+    }
+
     /// Returns a place for a replica that has the history `id` up to `offset`, and the history's
     /// present ID; none if it cannot continue from there.
     pub fn resume(self: &Arc<Stream>, id: Id, offset: u64) -> Option<(Id, Cursor)> {
@@ -608,6 +617,19 @@ mod tests {
         let (_, mut cursor) = stream.cut();
         stream.append_free(b"own");
         assert_eq!(rest(&mut cursor), Ok(b"own".to_vec()));
+    }
+
+    #[test]
+    fn a_replica_ahead_of_what_is_received_waits_for_it() {
+        let stream = stream(1000);
+        let epoch = stream.adopt(b(), 70, None).epoch;
+        assert!(!stream.will_reach(b(), 71), "its own history");
+        stream.set_received(true);
+        assert!(stream.will_reach(b(), 71) && stream.will_reach(b(), 1070));
+        assert!(!stream.will_reach(b(), 70) && !stream.will_reach(b(), 1071));
+        assert!(!stream.will_reach(A, 71));
+        assert!(stream.append_received(epoch, 0, b"x"));
+        assert!(!stream.will_reach(b(), 71) && stream.resume(b(), 71).is_some());
     }
 
     #[test]

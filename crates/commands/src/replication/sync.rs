@@ -43,6 +43,7 @@ pub(crate) const PSYNC: CommandSpec = CommandSpec {
 
 const FAILING_OVER: &str = "NOMASTERLINK Can't SYNC while failing over";
 const NO_LINK: &str = "NOMASTERLINK Can't SYNC while not connected with my master";
+const BEHIND: &str = "NOMASTERLINK Can't SYNC while my master still has to send what you have";
 const NO_CONNECTION: &str = "ERR only a connection can be a replica";
 
 fn sync(call: &mut Call<'_>) -> Done {
@@ -74,6 +75,13 @@ fn psync(call: &mut Call<'_>) -> Done {
     let has = u64::try_from(number).ok().and_then(|number| number.checked_sub(1));
     let history = Id::parse(call.args[1]).zip(has);
     let stream = Arc::clone(call.engine.replication().stream());
+    if let Some((id, offset)) = history
+        && call.engine.replication().is_replica()
+        && stream.will_reach(id, offset)
+    {
+        log(call, &format!("Replica {addr} has the stream up to {offset} and is to ask again"));
+        return Err(BEHIND.into());
+    }
     let resumed = history.and_then(|(id, offset)| stream.resume(id, offset));
     if resumed.is_none() && call.args[1] != b"?" {
         call.engine.replication().replicas().begun.refused.fetch_add(1, Relaxed);

@@ -106,3 +106,20 @@ fn a_replica_whose_link_is_down_serves_no_replicas() {
     wait_for_link(&mut last.client());
     check_equal(&mut middle.client(), &mut last.client());
 }
+
+#[test]
+fn a_replica_ahead_of_the_middle_is_to_ask_again() {
+    let primary = volatile().start();
+    primary.client().check("SET before 1", "OK");
+    let middle = start_replica(volatile(), &primary);
+    let mut client = middle.client();
+    let id = info(&mut client, "master_replid");
+    let ahead = format!("PSYNC {id} 100000");
+    let behind = "(error) NOMASTERLINK Can't SYNC while my master still has to send what you have";
+    client.check(&ahead, behind);
+    client.check(&ahead, behind);
+    // As a primary it gets nothing from anybody.
+    client.check("REPLICAOF NO ONE", "OK");
+    let mut other = middle.client();
+    assert!(other.run(&ahead).text().starts_with("FULLRESYNC "));
+}
