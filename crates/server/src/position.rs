@@ -92,6 +92,15 @@ pub(crate) fn forget(shared: &Shared) {
     }
 }
 
+/// Leaves the place that was found in the pool once more: the start has failed, and nothing has
+/// changed since.
+pub(crate) fn leave_again(shared: &Shared, found: &Position) {
+    let engine = &shared.engine;
+    let position = || present(engine).filter(|now| now.end == found.end).map(|_| saved(*found));
+    // If that fails, replicas get all data.
+    let _ = engine.keyspace().leave_position(position, engine.clock().unix_ms());
+}
+
 fn saved(position: Position) -> StreamPosition {
     let Position { id, end, db, second, .. } = position;
     StreamPosition {

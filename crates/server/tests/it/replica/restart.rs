@@ -302,6 +302,34 @@ fn a_replica_whose_data_was_changed_otherwise_gets_all_after_a_crash() {
 }
 
 #[test]
+fn a_start_that_fails_leaves_the_place_where_it_was() {
+    for launch in [journal(), pmem()] {
+        let mut primary = launch.clone().start();
+        primary.client().check("SET before 1", "OK");
+        let follows = ["--replicaof", &format!("127.0.0.1 {}", primary.port())];
+        let mut replica = launch.clone().args(follows).start();
+        wait_for_link(&mut replica.client());
+        check_equal(&mut primary.client(), &mut replica.client());
+        let fails = |server: &mut Server, launch: Launch| {
+            assert!(server.terminate().success());
+            let launch = launch.args(["--unixsocket", "/no/such/folder/socket"]);
+            for _ in 0..2 {
+                let failed = launch.run_to_end_in(server.folder());
+                assert_eq!(failed.status.code(), Some(1), "{}", failed.log);
+            }
+            server.start_again();
+        };
+        fails(&mut primary, launch.clone());
+        wait_for_link(&mut replica.client());
+        fails(&mut replica, launch.clone().args(follows));
+        wait_for_link(&mut replica.client());
+        primary.client().check("SET after 1", "OK");
+        check_equal(&mut primary.client(), &mut replica.client());
+        assert_eq!(syncs(&primary), [0, 2], "{}", primary.log());
+    }
+}
+
+#[test]
 fn the_end_waits_for_replicas_no_longer_than_its_timeout() {
     let mut primary = journal().args(["--shutdown-timeout", "1"]).start();
     let mut client = primary.client();
