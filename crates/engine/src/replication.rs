@@ -46,6 +46,8 @@ pub struct Replication {
     failover: Failover,
     /// Whether this replica's data is not what its primary has at the stream's end.
     is_diverged: AtomicBool,
+    /// Whether anything but its primary has changed this replica's data.
+    has_own_changes: AtomicBool,
     /// The stream's end after the last REPLCONF GETACK.
     asked_at: AtomicU64,
     waits: Mutex<Vec<Wait>>,
@@ -169,6 +171,7 @@ impl Replication {
             facts: LinkFacts::default(),
             failover: Failover::default(),
             is_diverged: AtomicBool::new(false),
+            has_own_changes: AtomicBool::new(false),
             asked_at: AtomicU64::new(0),
             waits: Mutex::default(),
             quorums: Quorums::default(),
@@ -200,6 +203,17 @@ impl Replication {
     /// Returns true if this replica's data is not what its primary has at the stream's end.
     pub fn is_diverged(&self) -> bool {
         self.is_diverged.load(Relaxed)
+    }
+
+    /// Notes whether anything but its primary has changed this replica's data since it got all.
+    pub fn set_own_changes(&self, yes: bool) {
+        self.has_own_changes.store(yes, Relaxed);
+    }
+
+    /// Returns true if this is a replica, and anything but a primary has changed its data since it
+    /// got all.
+    pub fn has_own_changes(&self) -> bool {
+        self.is_replica() && self.has_own_changes.load(Relaxed)
     }
 
     /// Returns true if this server follows a primary.

@@ -20,4 +20,6 @@ heap::fault_points! { 176:
     MoveFromStart,
     /// A commit that is in no stream ends the place that moves.
     MoveAway,
+    /// ... for good.
+    StayLost,
 }

@@ -67,14 +67,33 @@ impl Keyspace {
 
     /// Keeps the place of the data in a stream, from `now` (unix ms) on, if this is a pool: it moves
     /// with [`Txn::set_stream_position`], survives a crash, and ends with the first other commit of
-    /// data. `position` says which it is, while all shards are locked; none ends what was kept.
-    /// Returns true if a place is kept.
+    /// data, until all data is replaced ([`Keyspace::set_syncing`]). `position` says which it is,
+    /// while all shards are locked; none ends what was kept. Returns true if a place is kept.
     pub fn keep_position(
         &self,
         position: impl FnOnce() -> Option<StreamPosition>,
         now: u64,
     ) -> Result<bool, CommitError> {
         position::keep(&self.shared, position, now)
+    }
+
+    /// Returns the offset of the place that is kept, if data was not changed otherwise since it was
+    /// begun.
+    pub fn kept_offset(&self) -> Option<u64> {
+        position::kept_offset(&self.shared)
+    }
+
+    /// Moves the place that is kept, at `now` (unix ms), behind commands that changed no data, if
+    /// `offset` is more than `step` bytes ahead of it. This database is selected there. Nothing else
+    /// that a primary sent is committed meanwhile.
+    pub fn advance_position(
+        &self,
+        offset: u64,
+        db: Db,
+        step: u64,
+        now: u64,
+    ) -> Result<(), CommitError> {
+        position::advance(&self.shared, (offset, db), step, now)
     }
 
     /// Ends, at `now` (unix ms), what [`Keyspace::keep_position`] began. No shard may be locked by
@@ -91,7 +110,8 @@ impl Keyspace {
 
     /// Leaves, at `now` (unix ms), the place of the data in a stream for the next opening, if that
     /// is a pool's. `position` says which it is, while all shards are locked; commits after that
-    /// are refused. If it is none, none is left. Returns what was left.
+    /// are refused. None is left if it is none, or if data was changed otherwise since a place was
+    /// kept. Returns what was left.
     pub fn leave_position(
         &self,
         position: impl FnOnce() -> Option<StreamPosition>,

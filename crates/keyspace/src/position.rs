@@ -1,9 +1,6 @@
 //! The place of the data in a stream for replicas, from which replication goes on after a restart.
 //!
-//! The pool has at most one, in one of two forms. Both are believed by the next opening only, which
-//! takes the place out before anything can change, whoever opens the pool: it has the pool's epoch,
-//! which every opening raises. A place of any epoch but the last is not believed, even if a crash
-//! came before it was taken out, or a program opened the pool that does not know it.
+//! The pool has at most one, in one of two forms:
 //!
 //! - A *final* place is left by a clean end: it is written last, when nothing can change any more,
 //!   and is true for exactly the data with which it was written.
@@ -12,7 +9,12 @@
 //!   word of one of the shards that it changes. The place is the greatest of these offsets, since
 //!   the primary's commands are committed one after the other, and a crash keeps a prefix of the
 //!   commits. A commit of anything else that changes data marks a shard instead: then there is no
-//!   place, since the data is not the primary's any more.
+//!   place until all data is replaced, since it is not the primary's any more.
+//!
+//! Both have the pool's epoch, which every opening raises: a place of any epoch but the last is not
+//! believed, so that one is void if a program opened the pool that does not know it. An opening
+//! that believes a place turns it into a moving one of its own epoch before anything can change: if
+//! it crashes, or gives up, before it has changed anything, the next one finds the place again.
 //!
 //! The place takes root words of shard 0, all of which change in one transaction:
 //!
@@ -29,19 +31,19 @@
 //! and, in each shard, if the place moves:
 //!
 //! ```text
-//! 117       0: nothing was committed here since; else database + 1, or 31 for a change that is in
-//!           no stream, in bits 0..5 | offset in bits 5..64
+//! 117       database + 1, or 30 if nothing was committed here since it began, or 31 after a change
+//!           that is in no stream, in bits 0..5 | offset in bits 5..64
 //! ```
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use heap::CommitError;
 
-use crate::Txn;
 use crate::fault_points::FaultPoint;
 use crate::layout::{LIBRARIES, MOVED_ROOT, POSITION_ROOT, fields_root};
 use crate::shared::Shared;
 use crate::txn::moves::{Moves, last_move};
+use crate::{Db, Txn};
 
 /// Words of a position.
 const WORDS: usize = 10;
@@ -122,18 +124,24 @@ fn id_of(words: &[u64]) -> [u8; 20] {
     id
 }
 
-/// Takes out, at `now` (unix ms), what the last use of the pool left. Returns none if that is not
-/// true for the data any more.
+/// Returns the place that the last use of the pool left, if that is true for the data still, and
+/// keeps it, from `now` (unix ms) on, as one that moves.
 pub(crate) fn adopt(shared: &Shared, now: u64) -> Option<StreamPosition> {
     let words: [u64; WORDS] = std::array::from_fn(|n| shared.root_word(0, POSITION_ROOT + n));
     if words == [0; WORDS] {
         return None;
     }
-    let moved = moved(shared);
-    let mut txn = Txn::new(shared, [shared.heap().lock(0)].into_iter().collect(), now);
-    txn.set_position([0; WORDS]);
-    txn.commit().ok()?;
-    StreamPosition::decode(&words, &moved, shared.heap().epoch().wrapping_sub(1))
+    let found =
+        StreamPosition::decode(&words, &moved(shared), shared.heap().epoch().wrapping_sub(1));
+    match found {
+        Some(position) => begin(lock_all(shared, now), shared, &position).ok()?,
+        None => {
+            let mut txn = Txn::new(shared, [shared.heap().lock(0)].into_iter().collect(), now);
+            txn.forget_position();
+            txn.commit().ok()?;
+        }
+    }
+    found
 }
 
 /// Writes, at `now` (unix ms), for the next opening the final position that `position` returns
@@ -147,8 +155,7 @@ pub(crate) fn leave(
     let heap = shared.heap();
     let mut txn = lock_all(shared, now);
     let keeps = shared.keeps_position.load(Relaxed);
-    let is_true = !keeps || last_move(0, &moved(shared)).is_some();
-    let left = position().filter(|_| is_true);
+    let left = position().filter(|_| !has_lost(shared));
     match &left {
         Some(position) => txn.set_position(position.encode(IS_FINAL, heap.epoch())),
         None if keeps => txn.set_position([0; WORDS]),
@@ -162,24 +169,64 @@ pub(crate) fn leave(
 }
 
 /// Keeps, from `now` (unix ms) on, a position that moves. It begins at what `position` returns
-/// while all shards are locked; if that is none, there is none. Returns true if there is one.
+/// while all shards are locked; if that is none, there is none. Returns true if there is one: not
+/// if data was changed otherwise since an earlier one began.
 pub(crate) fn keep(
     shared: &Shared,
     position: impl FnOnce() -> Option<StreamPosition>,
     now: u64,
 ) -> Result<bool, CommitError> {
-    let mut txn = lock_all(shared, now);
+    let txn = lock_all(shared, now);
     let Some(position) = position().filter(|_| shared.heap().is_durable()) else {
         drop(txn);
         return forget(shared, now).map(|()| false);
     };
+    if has_lost(shared) && FaultPoint::StayLost.is_enabled() {
+        return Ok(false);
+    }
+    begin(txn, shared, &position).map(|()| true)
+}
+
+/// Returns the offset of the position that is kept, if data was not changed otherwise.
+pub(crate) fn kept_offset(shared: &Shared) -> Option<u64> {
+    if !shared.keeps_position.load(Relaxed) {
+        return None;
+    }
+    let last = last_move(0, &moved(shared))?;
+    Some(last.map_or_else(|| shared.root_word(0, POSITION_ROOT + 1), |(offset, _)| offset))
+}
+
+/// Returns true if a position was kept, and data was changed otherwise.
+fn has_lost(shared: &Shared) -> bool {
+    shared.keeps_position.load(Relaxed) && kept_offset(shared).is_none()
+}
+
+/// Begins a position that moves, in a transaction that has all shards locked.
+fn begin(mut txn: Txn<'_>, shared: &Shared, position: &StreamPosition) -> Result<(), CommitError> {
     txn.set_position(position.encode(MOVES, shared.heap().epoch()));
     if FaultPoint::MoveFromStart.is_enabled() {
-        txn.clear_moves();
+        txn.begin_moves();
     }
     txn.commit()?;
     shared.keeps_position.store(true, Relaxed);
-    Ok(true)
+    Ok(())
+}
+
+/// Moves a position, at `now` (unix ms), to an offset behind commands that changed no data, if that
+/// is more than `step` bytes ahead. Nothing else that a primary sent is committed meanwhile.
+pub(crate) fn advance(
+    shared: &Shared,
+    (offset, db): (u64, Db),
+    step: u64,
+    now: u64,
+) -> Result<(), CommitError> {
+    match kept_offset(shared) {
+        Some(last) if offset > last.saturating_add(step) => {}
+        _ => return Ok(()),
+    }
+    let mut txn = Txn::new(shared, [shared.heap().lock(0)].into_iter().collect(), now);
+    txn.advance_position(offset, db);
+    txn.commit()
 }
 
 /// Ends, at `now` (unix ms), what [`keep`] began: the data is not that of a primary any more.

@@ -37,7 +37,9 @@ impl Keyspace {
             txn.forget_position();
         }
         txn.commit()?;
-        self.shared.keeps_position.store(false, Relaxed);
+        if yes {
+            self.shared.keeps_position.store(false, Relaxed);
+        }
         Ok(())
     }
 

@@ -7,7 +7,7 @@
 //! the stream makes it void: then replicas, or this server as one, get all data.
 
 use commands::{Engine, StreamPoint};
-use keyspace::{Keyspace, StreamPosition};
+use keyspace::{CommitError, Db, Keyspace, StreamPosition};
 use replication::{Id, Position};
 
 use crate::machine;
@@ -39,7 +39,6 @@ pub(crate) fn restore(shared: &Shared, position: &Position) -> std::io::Result<(
     let Position { id, end, .. } = position;
     if replication.is_replica() {
         replication.stream().continue_as_replica(position);
-        keep(shared, replication.stream().epoch());
         tracing::info!("Continuing as a replica at offset {end} of history {id}");
     } else {
         let next = Id::from_random(machine::random()?);
@@ -58,6 +57,7 @@ pub(crate) fn present(engine: &Engine) -> Option<Position> {
     let replication = engine.replication();
     let is_true = replication.stream().is_on()
         && !replication.is_diverged()
+        && !replication.has_own_changes()
         && !engine.config().loading()
         && !engine.keyspace().is_syncing()
         && !engine.keyspace().has_media_errors();
@@ -71,16 +71,28 @@ pub(crate) fn point(engine: &Engine) -> Option<StreamPoint> {
     Some(StreamPoint { db: db.unwrap_or(0), history: Some((id, end)) })
 }
 
+/// Bytes of the stream without a change of data after which the place is moved behind them: a
+/// primary keeps no more than `repl-backlog-size`, a megabyte on a Redis.
+const STEP: u64 = 64 << 10;
+
 /// Keeps the place in the pool while this replica follows the history of `epoch`. Nothing of that
-/// is executed meanwhile.
-pub(crate) fn keep(shared: &Shared, epoch: u64) {
+/// is executed meanwhile. After an error an older place may be there, of another history.
+pub(crate) fn keep(shared: &Shared, epoch: u64) -> Result<(), CommitError> {
     let engine = &shared.engine;
-    if !engine.keyspace().heap().is_durable() {
-        return;
-    }
     let position = || present(engine).filter(|position| position.epoch == epoch).map(saved);
-    if let Err(error) = engine.keyspace().keep_position(position, engine.clock().unix_ms()) {
-        tracing::warn!("The place in the replication stream is not kept: {error}");
+    engine.keyspace().keep_position(position, engine.clock().unix_ms()).map(drop)
+}
+
+/// Moves the place in the pool to the end of the stream, if much of that changed no data. Nothing
+/// of it is executed meanwhile.
+pub(crate) fn advance(shared: &Shared, epoch: u64) {
+    let engine = &shared.engine;
+    let Position { end, db, epoch: now, .. } = engine.replication().stream().position();
+    let db = db.and_then(|db| Db::new(usize::try_from(db).ok()?));
+    if let Some(db) = db.filter(|_| now == epoch) {
+        let time = engine.clock().unix_ms();
+        // If it fails, the place is where it was.
+        let _ = engine.keyspace().advance_position(end, db, STEP, time);
     }
 }
 
@@ -90,15 +102,6 @@ pub(crate) fn forget(shared: &Shared) {
     if let Err(error) = engine.keyspace().forget_position(engine.clock().unix_ms()) {
         tracing::warn!("The place in the replication stream cannot be made void: {error}");
     }
-}
-
-/// Leaves the place that was found in the pool once more: the start has failed, and nothing has
-/// changed since.
-pub(crate) fn leave_again(shared: &Shared, found: &Position) {
-    let engine = &shared.engine;
-    let position = || present(engine).filter(|now| now.end == found.end).map(|_| saved(*found));
-    // If that fails, replicas get all data.
-    let _ = engine.keyspace().leave_position(position, engine.clock().unix_ms());
 }
 
 fn saved(position: Position) -> StreamPosition {
@@ -117,12 +120,7 @@ pub(crate) fn leave(shared: &Shared) {
     if !engine.keyspace().heap().is_durable() || shared.shutdown.has_failed() {
         return;
     }
-    let position = || {
-        // What clients have written to a replica is in no stream.
-        let takes_writes =
-            engine.replication().is_replica() && !engine.config().is_read_only_replica();
-        present(engine).filter(|_| !takes_writes).map(saved)
-    };
+    let position = || present(engine).map(saved);
     match engine.keyspace().leave_position(position, engine.clock().unix_ms()) {
         Ok(None) => {}
         Ok(Some(StreamPosition { offset, .. })) => {

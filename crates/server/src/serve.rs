@@ -11,7 +11,6 @@ use std::thread::JoinHandle;
 
 use commands::{Clock, Engine, EngineOptions, SystemClock, Table};
 use keyspace::{DATABASES, Db};
-use replication::Position;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -148,12 +147,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         target: Default::default(),
     });
     server.target.follow_configured(&shared).map_err(system("No random bytes"))?;
-    if let Some(place) = &place {
-        position::restore(&shared, place).map_err(system("No random bytes"))?;
+    if let Some(place) = place {
+        position::restore(&shared, &place).map_err(system("No random bytes"))?;
     }
     shared.engine.set_host(Arc::clone(&server) as Arc<dyn commands::admin::Host>);
     jobs::start(&shared);
-    serve_until_shutdown(&shared, &server, place)
+    serve_until_shutdown(&shared, &server)
 }
 
 /// Returns the command table, with the names that the configuration gives.
@@ -350,7 +349,6 @@ pub(crate) fn build_shared_state(parts: Parts) -> Result<Arc<Shared>, ServeError
 fn serve_until_shutdown(
     shared: &Arc<Shared>,
     server: &Arc<Server>,
-    place: Option<Position>,
 ) -> Result<ExitCode, ServeError> {
     let values = shared.config.values();
     let loading = server.has_to_load();
@@ -373,9 +371,6 @@ fn serve_until_shutdown(
         Ok(endpoint) => endpoint,
         Err(error) => {
             workers.stop();
-            if let Some(place) = &place {
-                position::leave_again(shared, place);
-            }
             let _ = shared.engine.keyspace().heap().close();
             return Err(error.into());
         }

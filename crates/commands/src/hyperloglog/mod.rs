@@ -57,7 +57,7 @@ run: Run::Keys(pfcount),
 
 fn pfcount(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     // A replica's data is its primary's: an estimate is stored there when it is stored here.
-    let may_store = !call.engine.replication().is_replica() || call.session.received.is_some();
+    let may_store = !call.engine.replication().is_replica() || call.session.replay;
     let (count, wrote) = txn.hyperloglogs().count(call.db(), call.keys, may_store)?;
     if wrote {
         call.wrote();

@@ -86,6 +86,9 @@ impl Unit<'_> {
             if self.engine.keyspace().keeps_position() {
                 self.set_position(txn);
             }
+            if self.engine.replication().is_replica() {
+                self.note_own_change();
+            }
             txn.commit()?;
             committed = Some(shards);
         }
@@ -123,6 +126,16 @@ impl Unit<'_> {
         if let Some(received) = received {
             let end = self.engine.replication().stream().end() + received.to_pass_on() as u64;
             txn.set_stream_position(end, session.db);
+        }
+    }
+
+    /// Notes a change of a replica's data that its primary did not send.
+    #[cold]
+    fn note_own_change(&self) {
+        // What is replayed was received, or is what there is.
+        let is_own = self.session.as_ref().is_none_or(|session| !session.replay);
+        if is_own {
+            self.engine.replication().set_own_changes(true);
         }
     }
 
@@ -209,7 +222,7 @@ impl Unit<'_> {
         let is_received = self.session.as_ref().is_some_and(|session| session.received.is_some());
         let is_streamed = engine.replication().takes_effects() && !is_received;
         if engine.replication().stream().is_on() && !is_streamed {
-            self.pass_on();
+            self.pass_on(committed);
         }
         if log.is_none() && !is_streamed {
             return None;
@@ -239,9 +252,10 @@ impl Unit<'_> {
         end
     }
 
-    /// As a replica: passes on to the stream the commands of its primary that are committed now.
+    /// As a replica: passes on to the stream the commands of its primary that are committed now, or
+    /// that changed nothing.
     #[cold]
-    fn pass_on(&mut self) {
+    fn pass_on(&mut self, committed: bool) {
         let stream = self.engine.replication().stream();
         let is_part = matches!(self.role, Role::Part);
         let received = self.session.as_mut().filter(|session| session.received.is_some());
@@ -251,7 +265,7 @@ impl Unit<'_> {
         };
         // If this server became a primary just now, it is a change of its own, in no stream. If it
         // became a replica, its primary does not have the change.
-        if !is_passed {
+        if !is_passed && committed {
             stream.note_skipped();
         }
     }

@@ -28,28 +28,34 @@ fn close(heap: &Heap) {
 }
 
 #[test]
-fn a_position_is_found_once_and_only_by_the_next_opening() {
+fn a_position_is_found_until_data_is_changed_or_another_program_opens_the_pool() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("pool");
-    for offset in [0, 1, 2, u64::MAX] {
+    for offset in [0, 1, 2, (1 << 59) - 1, u64::MAX] {
         let ks = match path.exists() {
             true => Keyspace::new(open(&path), NOW),
             false => emulated(&path, SHARDS),
         };
         assert_eq!(ks.take_position(), None);
         let left = position(offset);
-        ks.leave_position(|| Some(left), NOW).expect("a commit");
-        close(ks.heap());
+        let leave = |ks: &Keyspace| {
+            ks.leave_position(|| Some(left), NOW).expect("a commit");
+            close(ks.heap());
+        };
+        leave(&ks);
+        drop(ks);
+        // Crashes, or starts that are given up: nothing is closed.
+        for _ in 0..2 {
+            let ks = Keyspace::new(open(&path), NOW);
+            assert_eq!(ks.take_position(), Some(left));
+            assert_eq!(ks.take_position(), None);
+        }
+        let ks = Keyspace::new(open(&path), NOW);
+        set(&ks, "key", None);
         drop(ks);
         let ks = Keyspace::new(open(&path), NOW);
-        assert_eq!(ks.take_position(), Some(left));
         assert_eq!(ks.take_position(), None);
-        // A crash: nothing is closed.
-        drop(ks);
-        let ks = Keyspace::new(open(&path), NOW);
-        assert_eq!(ks.take_position(), None);
-        ks.leave_position(|| Some(left), NOW).expect("a commit");
-        close(ks.heap());
+        leave(&ks);
         drop(ks);
         // A program that does not know positions.
         let heap = open(&path);
@@ -76,6 +82,7 @@ fn a_position_costs_one_fence_and_none_costs_nothing() {
         let before = pmem::counters();
         let ks = Keyspace::new(heap, NOW);
         let fences = pmem::counters().since(&before).fences;
+        assert_eq!(ks.leave_position(|| None, NOW), Ok(None));
         close(ks.heap());
         fences
     });
@@ -103,8 +110,9 @@ fn after(more: impl FnOnce(&Keyspace)) -> Option<(u64, Option<u8>)> {
     more(&ks);
     drop(ks);
     let ks = Keyspace::new(open(&path), NOW);
-    assert!(!ks.keeps_position());
-    let found = ks.take_position()?;
+    let found = ks.take_position();
+    assert_eq!(ks.keeps_position(), found.is_some(), "it is kept from the beginning");
+    let found = found?;
     assert_eq!((found.id, found.second), (position(70).id, position(70).second));
     Some((found.offset, found.db))
 }
@@ -143,10 +151,50 @@ fn a_change_that_is_in_no_stream_ends_the_place() {
     assert_eq!(after(syncs), None);
     let kept_anew = |ks: &Keyspace| {
         set(ks, "a", None);
-        assert!(ks.keep_position(|| Some(position(6)), NOW).expect("a commit"));
-        assert!(!ks.keep_position(|| None, NOW).expect("a commit"));
+        assert!(!ks.keep_position(|| Some(position(6)), NOW).expect("a commit"));
+        set(ks, "a", Some((72, db(0))));
     };
-    assert_eq!(after(kept_anew), None);
+    assert_eq!(after(kept_anew), None, "the link to the primary was only interrupted");
+    let ended = |ks: &Keyspace| {
+        assert!(!ks.keep_position(|| None, NOW).expect("a commit"));
+        assert!(!ks.keeps_position());
+    };
+    assert_eq!(after(ended), None);
+    let all_replaced = |ks: &Keyspace| {
+        set(ks, "a", None);
+        ks.set_syncing(true, NOW).expect("a commit");
+        ks.set_syncing(false, NOW).expect("a commit");
+        assert!(ks.keep_position(|| Some(position(70)), NOW).expect("a commit"));
+    };
+    assert_eq!(after(all_replaced), Some((70, Some(3))));
+}
+
+#[test]
+fn a_place_moves_behind_what_changed_no_data() {
+    let advance = |ks: &Keyspace, offset, step| {
+        let before = pmem::counters();
+        ks.advance_position(offset, db(5), step, NOW).expect("a commit");
+        pmem::counters().since(&before).fences
+    };
+    let found = after(|ks| {
+        assert_eq!(advance(ks, 80, 10), 0, "not far enough");
+        assert_eq!(advance(ks, 81, 10), 1);
+        assert_eq!(advance(ks, 91, 10), 0);
+        assert_eq!(advance(ks, 70, 10), 0, "it never goes back");
+    });
+    assert_eq!(found, Some((81, Some(5))));
+    let found = after(|ks| {
+        set(ks, "a", Some((90, db(1))));
+        assert_eq!(advance(ks, 95, 5), 0);
+        assert_eq!(advance(ks, 96, 5), 1);
+        set(ks, "b", Some((97, db(2))));
+    });
+    assert_eq!(found, Some((97, Some(2))));
+    let lost = after(|ks| {
+        set(ks, "a", None);
+        assert_eq!(advance(ks, 1000, 5), 0);
+    });
+    assert_eq!(lost, None);
 }
 
 #[test]

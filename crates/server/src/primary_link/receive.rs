@@ -147,13 +147,22 @@ pub(super) struct Receiver<'s> {
     unsettled: (u64, u64),
     durable: u64,
     acknowledged: Instant,
+    /// When the place in the pool was compared with the end of the stream.
+    placed: Instant,
     followed_since: Option<Instant>,
 }
 
 impl<'s> Receiver<'s> {
     pub(super) fn new(server: &'s Arc<Server>, target: u64) -> Receiver<'s> {
-        let (unsettled, durable, acknowledged) = ((0, 0), 0, Instant::now());
-        Receiver { server, target, unsettled, durable, acknowledged, followed_since: None }
+        Receiver {
+            server,
+            target,
+            unsettled: (0, 0),
+            durable: 0,
+            acknowledged: Instant::now(),
+            placed: Instant::now(),
+            followed_since: None,
+        }
     }
 
     /// Connects and follows until the link ends. `resumes`: the primary is asked to continue where
@@ -191,7 +200,8 @@ impl<'s> Receiver<'s> {
                 self.if_followed(continues)??
             }
         };
-        position::keep(&self.server.shared, start.epoch);
+        let kept = position::keep(&self.server.shared, start.epoch);
+        kept.map_err(|error| LinkError::Replace(error.to_string()))?;
         self.followed_since = Some(Instant::now());
         tracing::info!("MASTER <-> REPLICA sync: Finished with success");
         self.execute(wire, input, start)
@@ -277,6 +287,7 @@ impl<'s> Receiver<'s> {
             self.if_followed(|| {
                 replication.set_link_state(LinkState::Connected);
                 replication.replicas().forget();
+                replication.set_own_changes(false);
                 replication.stream().adopt(id, offset, db)
             })
         });
@@ -396,6 +407,10 @@ impl<'s> Receiver<'s> {
             // It follows that primary no more, or a change of its own came between.
             return Err(self.if_followed(|| LinkError::Apply(ApplyError::Unfollowed))?);
         };
+        if self.placed.elapsed() >= ACKNOWLEDGE {
+            self.placed = Instant::now();
+            position::advance(&self.server.shared, epoch);
+        }
         let (offset, log_end) = self.unsettled;
         let keeps = match engine.log() {
             None => {

@@ -8,7 +8,7 @@ use sim::{Crash, Effort, explore};
 #[test]
 fn each_fault_point_of_a_place_is_caught_by_a_search() {
     let _alone = alone();
-    for point in [FaultPoint::MoveFromStart, FaultPoint::MoveAway] {
+    for point in [FaultPoint::MoveFromStart, FaultPoint::MoveAway, FaultPoint::StayLost] {
         pmem::disable_fault_point(point.number());
         let failure = (0..12).find_map(|seed| {
             let effort = Effort {

@@ -1,6 +1,7 @@
 //! The place of the data in a stream for replicas: a history of what a primary sent, of other
 //! changes, of places that are kept, made void and left, and of crashes. The next opening finds a
-//! place that is true for the data, or none.
+//! place that is true for the data, or none; and none after another change, until all data was
+//! replaced.
 //!
 //! An offset of these histories says which keys there are at it.
 
@@ -17,11 +18,12 @@ const SHARDS: usize = 3;
 /// Names of keys, spread over the shards.
 const KEYS: usize = 12;
 
-/// The keys, and the offset that was found with them.
+/// The keys, the offset that was found with them, and whether they are not a primary's any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
     keys: BTreeSet<usize>,
     offset: Option<u64>,
+    is_lost: bool,
 }
 
 impl State {
@@ -124,11 +126,11 @@ impl Workload for Positions {
             assert_eq!(found, position(found.offset));
             self.found.fetch_add(1, Relaxed);
         }
-        Ok(State { keys, offset: found.map(|found| found.offset) })
+        Ok(State { keys, offset: found.map(|found| found.offset), is_lost: false })
     }
 
     fn accept(&self, found: &State, promised: &State) -> Option<State> {
-        let is_true = found.offset.is_none_or(|offset| found.is_at(offset));
+        let is_true = found.offset.is_none_or(|offset| found.is_at(offset) && !promised.is_lost);
         (found.keys == promised.keys && is_true).then(|| found.clone())
     }
 
@@ -141,7 +143,7 @@ impl Workload for Positions {
         let text = |error: heap::CommitError| error.to_string();
         let mut promises = Vec::new();
         // The number of the last offset, if a place is kept.
-        let mut last = None;
+        let mut last = state.offset.map(|offset| offset >> KEYS);
         for n in (0..incarnation.actions).filter(|n| incarnation.has(*n)) {
             let before = state.clone();
             let mut rng = incarnation.rng_of(n);
@@ -159,6 +161,11 @@ impl Workload for Positions {
                 && !state.keys.remove(&number)
             {
                 state.keys.insert(number);
+            }
+            match action {
+                Action::Own(_) => state.is_lost |= last.is_some(),
+                Action::Sync | Action::Forget => state.is_lost = false,
+                _ => {}
             }
             incarnation.record(n, || match action {
                 Action::Received(number) => format!("received {number}"),
@@ -179,8 +186,8 @@ impl Workload for Positions {
                 Action::Own(number) => toggle(ks, &state, number, None)?,
                 Action::Keep(number) => {
                     let at = state.offset(number);
-                    assert!(ks.keep_position(|| Some(position(at)), NOW).map_err(text)?);
-                    last = Some(number);
+                    let keeps = ks.keep_position(|| Some(position(at)), NOW).map_err(text)?;
+                    last = if keeps { Some(number) } else { last };
                 }
                 Action::Forget => {
                     ks.forget_position(NOW).map_err(text)?;

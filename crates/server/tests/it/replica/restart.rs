@@ -285,6 +285,14 @@ fn a_replica_whose_data_was_changed_otherwise_gets_all_after_a_crash() {
             replica.check("CONFIG SET replica-read-only yes", "OK");
             writer.check("SET before 2", "OK");
         });
+        let before_a_cut = needs_a_dump_after(&launch, |writer, replica| {
+            replica.check("CONFIG SET replica-read-only no", "OK");
+            replica.check("INCR own", "(integer) 1");
+            writer.check("CLIENT KILL TYPE replica", "(integer) 1");
+            wait_until("it does not come back", || writer.info("stats")["sync_partial_ok"] == "1");
+            wait_for_link(replica);
+            writer.check("INCR own", "(integer) 1");
+        });
         let as_primary = needs_a_dump_after(&launch, |writer, replica| {
             replica.check("REPLICAOF NO ONE", "OK");
             replica.check("SET own 1", "OK");
@@ -297,8 +305,26 @@ fn a_replica_whose_data_was_changed_otherwise_gets_all_after_a_crash() {
             replica.check("REPLICAOF NO ONE", "OK");
             wait_until("it does not expire", || replica.run("DBSIZE").to_string() == "(integer) 1");
         });
-        assert_eq!([by_client, as_primary, by_expiry], [true, true, true]);
+        assert_eq!([by_client, before_a_cut, as_primary, by_expiry], [true; 4]);
     }
+}
+
+/// What changes no data takes a place in the stream, too.
+#[test]
+fn a_replica_that_crashes_after_many_messages_continues() {
+    let message = "m".repeat(20_000);
+    let is_dumped = needs_a_dump_after(&pmem(), |writer, replica| {
+        writer.check("CONFIG SET repl-backlog-size 200kb", "OK");
+        for _ in 0..20 {
+            writer.check(&format!("PUBLISH channel {message}"), "(integer) 0");
+        }
+        let end: u64 = info(writer, "master_repl_offset").parse().expect("a number");
+        wait_until("the place does not follow", || {
+            let kept = replica.info("persistence")["pool_stream_offset"].clone();
+            kept.parse::<u64>().is_ok_and(|kept| kept + (64 << 10) >= end)
+        });
+    });
+    assert!(!is_dumped);
 }
 
 #[test]
