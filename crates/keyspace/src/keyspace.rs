@@ -65,10 +65,11 @@ impl Keyspace {
         self.position.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Keeps the place of the data in a stream, from `now` (unix ms) on, if this is a pool: it moves
-    /// with [`Txn::set_stream_position`], survives a crash, and ends with the first other commit of
-    /// data, until all data is replaced ([`Keyspace::set_syncing`]). `position` says which it is,
-    /// while all shards are locked; none ends what was kept. Returns true if a place is kept.
+    /// Keeps the place of the data in a stream, from `now` (unix ms) on, if this is a pool. It
+    /// moves with [`Txn::set_stream_position`], survives a crash, and ends with the first other
+    /// commit of data, until all data is replaced ([`Keyspace::set_syncing`]). `position` says
+    /// which it is, while all shards are locked; none ends what was kept. Returns true if a place
+    /// is kept.
     pub fn keep_position(
         &self,
         position: impl FnOnce() -> Option<StreamPosition>,
@@ -84,8 +85,8 @@ impl Keyspace {
     }
 
     /// Moves the place that is kept, at `now` (unix ms), behind commands that changed no data, if
-    /// `offset` is more than `step` bytes ahead of it. This database is selected there. Nothing else
-    /// that a primary sent is committed meanwhile.
+    /// `offset` is more than `step` bytes ahead of it. This database is selected there. Nothing
+    /// else that a primary sent is committed meanwhile.
     pub fn advance_position(
         &self,
         offset: u64,

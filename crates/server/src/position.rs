@@ -1,7 +1,7 @@
 //! The place in the stream for replicas over a restart.
 //!
-//! The last step of a clean end leaves it in the pool, and a replica that follows a primary keeps it
-//! there with each commit, so that it survives a crash. The opening takes it out, and the stream
+//! The last step of a clean end leaves it in the pool, and a replica that follows a primary keeps
+//! it there with each commit, so that it survives a crash. The opening finds it, and the stream
 //! begins there before any client is served ([`keyspace::StreamPosition`]). Data in memory without
 //! an append-only file has it in its dump, as Redis has. Whatever may have changed the data without
 //! the stream makes it void: then replicas, or this server as one, get all data.
