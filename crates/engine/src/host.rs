@@ -30,10 +30,27 @@ pub enum Passed {
     Gone,
 }
 
+/// What kind of dump a receiver wants. Receivers of the same form can share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DumpForm {
+    /// Whether it is sent while it is made, with a mark at its end; else it is made in a file, and
+    /// sent with its length before it.
+    pub is_marked: bool,
+    /// Whether the receiver is a replica, which gets the stream after it.
+    pub is_for_replica: bool,
+}
+
+impl DumpForm {
+    /// Returns true if the dump does not begin before others may have come that can share it.
+    pub fn waits_for_others(self) -> bool {
+        self.is_marked && self.is_for_replica
+    }
+}
+
 /// A dump that is to be sent.
 pub struct SentDump {
-    /// Whether the receiver knows the mark that ends a dump whose length is not known before.
-    pub is_marked: bool,
+    /// What kind of dump it is.
+    pub form: DumpForm,
     /// Runs when the data is fixed, while nothing can change; returns what is to be sent before the
     /// dump.
     pub at_cut: Box<dyn FnMut() -> Vec<u8> + Send>,
@@ -41,9 +58,20 @@ pub struct SentDump {
     pub stream: Box<dyn Fn() -> Option<StreamPoint> + Send + Sync>,
 }
 
-/// Passes a piece of a dump on to its sender; never waits. An empty piece says that the dump is
-/// complete.
-pub type PassDump = Box<dyn FnMut(Vec<u8>) -> Passed + Send>;
+/// The receiver of a dump.
+pub trait TakesDump: Send {
+    /// Passes a piece on to it; never waits. An empty piece says that the dump is complete.
+    fn pass(&mut self, piece: Vec<u8>) -> Passed;
+
+    /// Returns true if all pieces are on their way, so that it waits for more.
+    fn is_idle(&self) -> bool;
+
+    /// Returns true if it takes nothing any more.
+    fn is_gone(&self) -> bool;
+}
+
+/// The receiver of a dump.
+pub type PassDump = Box<dyn TakesDump>;
 
 /// The server, as commands see it.
 pub trait Host: Send + Sync {
@@ -103,8 +131,8 @@ pub trait Host: Send + Sync {
     }
 
     /// Starts to pass on a dump of the data, as it is at some moment from now on: `$EOF:` and a
-    /// mark of 40 bytes, the dump, the mark again; or its length and the dump. After a failure the
-    /// end is missing.
+    /// mark of 40 bytes, the dump, the mark again; or its length and the dump. Other receivers may
+    /// get the same. After a failure the end is missing.
     fn send_dump(&self, _dump: SentDump, _pass: PassDump) -> Result<(), Failure> {
         Err("ERR there is no server that sends dumps".into())
     }

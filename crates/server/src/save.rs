@@ -11,7 +11,7 @@ pub(crate) mod send;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -49,6 +49,10 @@ struct State {
     thread: Option<JoinHandle<()>>,
     /// The threads that pass dumps on to clients.
     senders: Vec<JoinHandle<()>>,
+    /// Clients whose dump was not begun.
+    waiting: Vec<send::Waiting>,
+    /// Whether a thread looks after them.
+    is_sending: bool,
     /// Whether BGSAVE SCHEDULE is to begin when nothing else is running.
     scheduled: bool,
     /// Whether the scheduled one is that of a FLUSHALL.
@@ -81,6 +85,8 @@ pub(crate) struct Saver {
     held: AtomicU64,
     /// When the last dump was completed, in a file or sent, in unix seconds; 0 for none.
     last_copy_s: AtomicU64,
+    /// How many clients get a dump, or wait for one.
+    receivers: AtomicUsize,
 }
 
 /// Returns the save points: seconds and changes.
@@ -99,8 +105,10 @@ pub(crate) fn has_points(values: &Values) -> bool {
 impl Saver {
     pub(crate) fn new(shared: Arc<Shared>) -> Arc<Saver> {
         let (state, fixed) = (Mutex::default(), Condvar::new());
-        let (stopping, ending, keys, held, last_copy_s) = Default::default();
-        Arc::new(Saver { shared, state, fixed, stopping, ending, keys, held, last_copy_s })
+        let (stopping, ending, keys, held, last_copy_s, receivers) = Default::default();
+        let save =
+            Saver { shared, state, fixed, stopping, ending, keys, held, last_copy_s, receivers };
+        Arc::new(save)
     }
 
     fn now(&self) -> Duration {
@@ -398,12 +406,18 @@ impl Saver {
     /// Gives up the running save, and accepts no more.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Relaxed);
-        let mut state = self.state();
-        let mut threads = std::mem::take(&mut state.senders);
-        threads.extend(state.thread.take());
-        drop(state);
-        for thread in threads {
-            let _ = thread.join();
+        loop {
+            let mut state = self.state();
+            let mut threads = std::mem::take(&mut state.senders);
+            threads.extend(state.thread.take());
+            drop(state);
+            if threads.is_empty() {
+                break;
+            }
+            // The last thing that some do is to begin others.
+            for thread in threads {
+                let _ = thread.join();
+            }
         }
         // A client may wait for one on another thread.
         while self.is_busy() {

@@ -57,8 +57,10 @@ impl Launch {
     }
 
     /// Launches `perdura-server` without any options but its port and directory.
+    ///
+    /// Replicas of it get their dumps at once.
     pub fn perdura() -> Launch {
-        Launch::new(perdura_server())
+        Launch::new(perdura_server()).args(["--repl-diskless-sync-delay", "0"])
     }
 
     /// Launches Perdura over a pool in `/dev/shm` that survives the end of the process.

@@ -31,8 +31,8 @@ pub use metrics::metrics;
 pub use replication_facts::why_no_writes;
 
 pub use engine::host::{
-    AofFacts, DiskFacts, Facts, Host, JournalFacts, LoadingFacts, PassDump, Passed, Persistence,
-    RdbFacts, SaveLocked, ScrubFacts, SentDump, SyncTimes, Wire,
+    AofFacts, DiskFacts, DumpForm, Facts, Host, JournalFacts, LoadingFacts, PassDump, Passed,
+    Persistence, RdbFacts, SaveLocked, ScrubFacts, SentDump, SyncTimes, TakesDump, Wire,
 };
 pub use engine::observe::state::{Latency, SlowLog, State};
 

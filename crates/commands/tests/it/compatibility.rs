@@ -171,10 +171,10 @@ Known differences:
   moved, removed or replaced, writes are refused with MISCONF until they are back, or BGREWRITEAOF
   has written it again.
 - A replica drops its data when the header of a dump arrives, and loads the dump while it comes:
-  commands get LOADING meanwhile, REPLICAOF too. Dumps are always sent without a file, unless the
-  replica does not know the mark that ends them. A command of the primary that fails on the replica
-  ends the link, and everything is asked for again; Redis logs it and goes on. A restart of either
-  side needs a dump ([replication](replication.md)).
+  commands get LOADING meanwhile, REPLICAOF too. A replica that takes its dump slowly holds nobody
+  up: it may get the rest of it from a file in dir. A command of the primary that fails on the
+  replica ends the link, and everything is asked for again; Redis logs it and goes on
+  ([replication](replication.md)).
 - MIGRATE lets others be served, and is refused within MULTI and in scripts. A key that is changed
   while it is sent is sent once more (with REPLACE, or as DEL), up to 16 times; then the reply is a
   TRYAGAIN error, and both servers have the key. Each call makes a connection of its own.

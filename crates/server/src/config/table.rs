@@ -115,8 +115,7 @@ directives! {
         /// Connections that may wait to be accepted, capped by the system's `somaxconn`. Raise both
         /// for bursts of thousands.
         tcp_backlog: i32 = 511 => ("tcp-backlog", Int(0, I32), Fixed);
-        /// Seconds of silence after which the kernel asks whether a client is still there; 0 for
-        /// never.
+        /// Seconds of silence after which the kernel asks whether a client is there; 0 for never.
         tcp_keepalive: u64 = 300 => ("tcp-keepalive", Int(0, I32), Live).then(LoadLimits);
         /// Seconds after which a client that sends nothing is disconnected; 0 for never.
         timeout: u64 = 0 => ("timeout", Int(0, I32), Live).then(LoadLimits);
@@ -209,8 +208,7 @@ directives! {
         /// or clients on this machine (`local`). They decide where files are written.
         enable_protected_configs: Permission = Permission::No =>
             ("enable-protected-configs", Enum(Permission::NAMES), Fixed);
-        /// Who may use DEBUG: nobody, everybody, or clients on this machine (`local`). For tests
-        /// only.
+        /// For tests: who may use DEBUG: nobody, everybody, or clients on this machine (`local`).
         enable_debug_command: Permission = Permission::No =>
             ("enable-debug-command", Enum(Permission::NAMES), Fixed);
     }
@@ -421,6 +419,13 @@ directives! {
             ("repl-backlog-size", Memory(1, I64), Live).then(RequireReplicas);
         /// Seconds without replicas after which the stream ends; 0 for never.
         repl_backlog_ttl: i64 = 3600 => ("repl-backlog-ttl", Int(0, I64), Live);
+        /// Send dumps to replicas while they are made; with `no` they are made in files in `dir`.
+        repl_diskless_sync: bool = true => ("repl-diskless-sync", Bool, Live);
+        /// Seconds for which a replica waits for others that share its dump, if there is no file.
+        repl_diskless_sync_delay: i64 = 5 => ("repl-diskless-sync-delay", Int(0, I32), Live);
+        /// So many replicas wait for no others; 0 for no such number.
+        repl_diskless_sync_max_replicas: i64 = 0 =>
+            ("repl-diskless-sync-max-replicas", Int(0, I32), Live);
         /// Answer while the link to the primary is down.
         replica_serve_stale_data: bool = true => ("replica-serve-stale-data", Bool, Live)
                 .then(RequireReplicas).alias("slave-serve-stale-data");
@@ -488,7 +493,6 @@ directives! {
             ("lazyfree-lazy-user-flush", Bool, Live).ignored(Design);
         repl_disable_tcp_nodelay: bool = false =>
             ("repl-disable-tcp-nodelay", Bool, Live).ignored(Replication);
-        repl_diskless_sync: bool = true => ("repl-diskless-sync", Bool, Live).ignored(Replication);
         aof_rewrite_incremental_fsync: bool = true =>
             ("aof-rewrite-incremental-fsync", Bool, Live).ignored(Design);
         cluster_require_full_coverage: bool = true =>
@@ -564,8 +568,6 @@ directives! {
             ("active-defrag-threshold-lower", Int(0, 1000), Live).ignored(Design);
         active_defrag_threshold_upper: i64 = 100 =>
             ("active-defrag-threshold-upper", Int(0, 1000), Live).ignored(Design);
-        repl_diskless_sync_delay: i64 = 5 =>
-            ("repl-diskless-sync-delay", Int(0, I32), Live).ignored(Replication);
         cluster_port: i64 = 0 => ("cluster-port", Int(0, 65535), Fixed).ignored(Cluster);
         cluster_announce_bus_port: i64 = 0 =>
             ("cluster-announce-bus-port", Int(0, 65535), Live).ignored(Cluster);
@@ -577,8 +579,6 @@ directives! {
         key_load_delay: i64 = 0 =>
             ("key-load-delay", Int(-I32 - 1, I32), Live).ignored(Design).hidden();
         watchdog_period: i64 = 0 => ("watchdog-period", Int(0, I32), Live).ignored(Design).hidden();
-        repl_diskless_sync_max_replicas: i64 = 0 =>
-            ("repl-diskless-sync-max-replicas", Int(0, I32), Live).ignored(Replication);
         socket_mark_id: i64 = 0 => ("socket-mark-id", Int(0, U32), Fixed).ignored(Design);
         active_defrag_max_scan_fields: i64 = 1000 =>
             ("active-defrag-max-scan-fields", Int(1, I64), Live).ignored(Design);
@@ -652,8 +652,7 @@ mod tests {
          lazyfree-lazy-user-flush list-compress-depth   \
          maxmemory-eviction-tenacity no-appendfsync-on-rewrite  \
          proc-title-template propagation-error-behavior rdb-del-sync-files \
-         repl-disable-tcp-nodelay repl-diskless-load repl-diskless-sync repl-diskless-sync-delay \
-         repl-diskless-sync-max-replicas   \
+         repl-disable-tcp-nodelay repl-diskless-load \
          replica-ignore-disk-write-errors replica-ignore-maxmemory replica-lazy-flush \
             sanitize-dump-payload  \
          server_cpulist set-proc-title \

@@ -6,13 +6,13 @@
 
 use std::future::poll_fn;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use commands::Failure;
-use commands::admin::{Passed, SentDump};
+use commands::admin::{DumpForm, Passed, SentDump, TakesDump};
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::Connection;
 
@@ -33,26 +33,44 @@ pub(super) async fn send_only(connection: &mut Connection) {
         }
     };
     while drain(connection).await {
-        let Some(piece) = next(connection, &mut pieces).await else { return };
+        let piece = poll_fn(|cx| poll_piece(connection, &mut pieces, cx)).await;
+        let Some(piece) = piece else { return };
         connection.output.writer.buffer().extend_from_slice(&piece);
     }
 }
 
 fn only(is_marked: bool) -> SentDump {
-    SentDump { is_marked, at_cut: Box::new(Vec::new), stream: Box::new(|| None) }
+    let form = DumpForm { is_marked, is_for_replica: false };
+    SentDump { form, at_cut: Box::new(Vec::new), stream: Box::new(|| None) }
 }
 
 /// Begins a dump, whose pieces arrive here; an empty one says that it is complete.
 pub(super) fn begin(connection: &Connection, dump: SentDump) -> Result<Receiver<Vec<u8>>, Failure> {
     let (sender, pieces) = channel(PIECES);
-    let pass = move |piece| match sender.try_send(piece) {
-        Ok(()) => Passed::Yes,
-        Err(TrySendError::Full(piece)) => Passed::Later(piece),
-        Err(TrySendError::Closed(_)) => Passed::Gone,
-    };
     let host = connection.worker.shared.engine.host().ok_or("ERR there is no server")?;
-    host.send_dump(dump, Box::new(pass))?;
+    host.send_dump(dump, Box::new(Pieces(sender)))?;
     Ok(pieces)
+}
+
+/// The thread's end of the channel.
+struct Pieces(Sender<Vec<u8>>);
+
+impl TakesDump for Pieces {
+    fn pass(&mut self, piece: Vec<u8>) -> Passed {
+        match self.0.try_send(piece) {
+            Ok(()) => Passed::Yes,
+            Err(TrySendError::Full(piece)) => Passed::Later(piece),
+            Err(TrySendError::Closed(_)) => Passed::Gone,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.0.capacity() == PIECES
+    }
+
+    fn is_gone(&self) -> bool {
+        self.0.is_closed()
+    }
 }
 
 /// Sends the pending output; false if the connection is to end.
@@ -61,24 +79,27 @@ pub(super) async fn drain(connection: &mut Connection) -> bool {
     let sent = poll_fn(|cx| connection.poll_drain(cx));
     let patience = Duration::from_secs(u64::try_from(patience).unwrap_or(1));
     if tokio::time::timeout(patience, sent).await.is_err() {
-        tracing::warn!("A client takes nothing of the dump that it asked for: closed");
+        let line = commands::admin::describe(
+            &connection.worker.shared.engine,
+            &connection.client,
+            connection.now_ms(),
+        );
+        tracing::warn!("Disconnecting timedout replica (full sync): it takes nothing: {line}");
         connection.output.clear();
         return false;
     }
     connection.output.is_empty() && !connection.client.killed.load(Relaxed)
 }
 
-/// Waits for the next piece; none if there are no more, or the client is killed.
-pub(super) async fn next(
+/// Returns the next piece, once it has arrived; none if there are no more, or the client is killed.
+pub(super) fn poll_piece(
     connection: &mut Connection,
     pieces: &mut Receiver<Vec<u8>>,
-) -> Option<Vec<u8>> {
-    poll_fn(|cx| {
-        connection.store_waker(cx);
-        match connection.client.killed.load(Relaxed) {
-            true => Poll::Ready(None),
-            false => pieces.poll_recv(cx),
-        }
-    })
-    .await
+    cx: &mut Context<'_>,
+) -> Poll<Option<Vec<u8>>> {
+    connection.store_waker(cx);
+    match connection.client.killed.load(Relaxed) {
+        true => Poll::Ready(None),
+        false => pieces.poll_recv(cx),
+    }
 }

@@ -13,10 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use commands::admin::SentDump;
+use commands::admin::{DumpForm, SentDump};
 use commands::{ReplyMode, StreamPoint};
 use replication::stream::BLOCK;
 use replication::{Cursor, Lost, Replica, Stage};
+use tokio::sync::mpsc::Receiver;
 
 use super::batch::Step;
 use super::{Connection, batch, dump};
@@ -45,7 +46,6 @@ pub(super) async fn serve(mut connection: Connection) {
     connection.session.reply = ReplyMode::On;
     let Some(replica) = &mut connection.session.replica else { return };
     let Some(entry) = replica.entry.clone() else { return };
-    entry.set_gets_marked(replica.knows_mark);
     let cursor = match replica.cursor.take() {
         Some(cursor) => Some(cursor),
         None => send_dump(&mut connection, &entry).await,
@@ -66,7 +66,10 @@ pub(super) async fn serve(mut connection: Connection) {
 async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Cursor> {
     let cut: Arc<Mutex<Option<Cut>>> = Arc::default();
     let replica = connection.session.replica.as_ref()?;
-    let (is_marked, is_old) = (replica.knows_mark, replica.is_old);
+    let is_diskless = connection.worker.shared.config.values().repl_diskless_sync;
+    let (is_marked, is_old) = (replica.knows_mark && is_diskless, replica.is_old);
+    entry.set_gets_marked(is_marked);
+    let form = DumpForm { is_marked, is_for_replica: true };
     let mut pieces = loop {
         let (engine, at) = (Arc::clone(&connection.worker.shared.engine), Arc::clone(&cut));
         let selected: Arc<Mutex<Option<u32>>> = Arc::default();
@@ -92,7 +95,7 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
         };
         match dump::begin(
             connection,
-            SentDump { is_marked, at_cut: Box::new(at_cut), stream: Box::new(stream) },
+            SentDump { form, at_cut: Box::new(at_cut), stream: Box::new(stream) },
         ) {
             Ok(pieces) => break pieces,
             // Too many at once: the replica waits, and is told so.
@@ -105,19 +108,29 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
     };
     let mut place = None;
     loop {
-        let Ok(piece) = tokio::time::timeout(LOOK, dump::next(connection, &mut pieces)).await
-        else {
-            // Inside of a dump it would be a byte of it.
-            if entry.stage() == Stage::WaitsForDump {
-                connection.output.writer.buffer().push(b'\n');
-                if !dump::drain(connection).await {
+        let event = poll_fn(|cx| poll_dump(connection, &mut pieces, cx));
+        let piece = match tokio::time::timeout(LOOK, event).await {
+            // Without a complete dump the replica finds that the connection ends.
+            Ok(DumpEvent::Gone) => return None,
+            Ok(DumpEvent::Piece(piece)) => piece,
+            Ok(DumpEvent::Input) => {
+                entry.hear(connection.now_ms());
+                if !obey(connection) {
                     return None;
                 }
+                continue;
             }
-            continue;
+            Err(_) => {
+                // Inside of a dump it would be a byte of it.
+                if entry.stage() == Stage::WaitsForDump {
+                    connection.output.writer.buffer().push(b'\n');
+                    if !dump::drain(connection).await {
+                        return None;
+                    }
+                }
+                continue;
+            }
         };
-        // Without a complete dump the replica finds that the connection ends.
-        let piece = piece?;
         if piece.is_empty() {
             break;
         }
@@ -139,6 +152,29 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
         entry.set_stage(Stage::Online, connection.now_ms());
     }
     place
+}
+
+/// What the connection has to do next while a dump is sent.
+enum DumpEvent {
+    /// There is a piece of the dump; none is left if it is empty.
+    Piece(Vec<u8>),
+    /// The replica sent something.
+    Input,
+    /// The replica is gone or must go, or the dump was given up.
+    Gone,
+}
+
+/// Waits for the dump, and for the replica's end, for which a dump may not go on.
+fn poll_dump(
+    connection: &mut Connection,
+    pieces: &mut Receiver<Vec<u8>>,
+    cx: &mut Context<'_>,
+) -> Poll<DumpEvent> {
+    match dump::poll_piece(connection, pieces, cx) {
+        Poll::Ready(piece) => return Poll::Ready(piece.map_or(DumpEvent::Gone, DumpEvent::Piece)),
+        Poll::Pending => connection.input.grow_for_more(),
+    }
+    connection.poll_read(cx).map(|more| if more { DumpEvent::Input } else { DumpEvent::Gone })
 }
 
 /// The moment that a dump shows.
@@ -164,6 +200,7 @@ struct Sender {
 impl Sender {
     /// Sends the stream until the connection ends.
     async fn send_stream(&mut self, connection: &mut Connection) -> Result<(), Lost> {
+        self.note_loaded(connection.now_ms());
         loop {
             let event = poll_fn(|cx| self.poll(connection, cx));
             let event = match tokio::time::timeout(LOOK, event).await {
@@ -187,14 +224,18 @@ impl Sender {
                     if !obey(connection) || !self.is_patient(connection)? {
                         return Ok(());
                     }
-                    // A replica that got a marked dump says that it has it.
-                    if self.entry.stage() == Stage::ReceivesDump && self.entry.has_acknowledged() {
-                        self.entry.set_stage(Stage::Online, connection.now_ms());
-                        let Replica { host, port, .. } = &*self.entry;
-                        tracing::info!("Synchronization with replica {host}:{port} succeeded");
-                    }
+                    self.note_loaded(connection.now_ms());
                 }
             }
+        }
+    }
+
+    /// Notes that a replica which got a marked dump has it, if it has said so.
+    fn note_loaded(&self, now_ms: u64) {
+        if self.entry.stage() == Stage::ReceivesDump && self.entry.has_acknowledged() {
+            self.entry.set_stage(Stage::Online, now_ms);
+            let Replica { host, port, .. } = &*self.entry;
+            tracing::info!("Synchronization with replica {host}:{port} succeeded");
         }
     }
 

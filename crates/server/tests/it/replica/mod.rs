@@ -21,6 +21,7 @@ mod proxy;
 mod quorum;
 mod restart;
 mod resume;
+mod shared;
 mod space;
 mod status;
 mod unreachable;
@@ -34,7 +35,7 @@ use testkit::{Client, Launch, Server};
 /// Maximum time for what is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Keeps PING out of the stream, and waits for no further replica before a dump.
+/// Keeps PING out of the stream.
 fn quiet(launch: Launch) -> Launch {
     launch.args(["--repl-ping-replica-period", "3600", "--enable-debug-command", "yes"])
 }
