@@ -13,16 +13,23 @@ const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 /// How often the replicas are looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The wait was given up (SHUTDOWN ABORT).
-#[derive(Debug)]
-struct Aborted;
-
 impl Server {
     /// Takes the steps before the end that can fail, or be given up.
     pub(crate) fn prepare_end(&self, request: Request) -> Result<(), Failure> {
-        self.shared.shutdown.begin_waiting();
-        let waited = self.wait_for_last_replicas(request);
-        waited.map_err(|Aborted| Failure::from(FAILED))?;
+        let shutdown = &self.shared.shutdown;
+        shutdown.begin_waiting();
+        self.wait_for_last_replicas(request);
+        if !shutdown.end_waiting() {
+            tracing::info!("Shutdown manually aborted.");
+            return Err(FAILED.into());
+        }
+        if self.shared.engine.replication().replicas().count() > 0 {
+            self.log_replicas();
+        }
+        if shutdown.is_asked() {
+            // SHUTDOWN NOW has saved already.
+            return Ok(());
+        }
         self.save_before_end(request)
     }
 
@@ -42,13 +49,13 @@ impl Server {
         (replicas.len(), synced)
     }
 
-    /// Pauses writes, and waits until replicas have everything, at most `shutdown-timeout` seconds.
-    /// Writes stay paused.
-    fn wait_for_last_replicas(&self, request: Request) -> Result<(), Aborted> {
+    /// Pauses writes, and waits until replicas have everything, at most `shutdown-timeout` seconds,
+    /// or until that is given up or the end is asked for at once. Writes stay paused.
+    fn wait_for_last_replicas(&self, request: Request) {
         let shared = &self.shared;
         let engine = &shared.engine;
         if engine.replication().replicas().count() == 0 {
-            return Ok(());
+            return;
         }
         engine.hold_writes(Hold::Shutdown);
         let seconds = u64::try_from(shared.config.values().shutdown_timeout).unwrap_or(0);
@@ -66,17 +73,11 @@ impl Server {
             if !is_synced() {
                 tracing::info!("Waiting for replicas before shutting down.");
             }
-            while !is_synced() && began.elapsed() < patience && !shared.shutdown.is_aborted() {
+            let is_over = || shared.shutdown.is_aborted() || shared.shutdown.is_asked();
+            while !is_synced() && began.elapsed() < patience && !is_over() {
                 std::thread::sleep(LOOK);
             }
-            shared.shutdown.set_until_ms(0);
-            if shared.shutdown.is_aborted() {
-                tracing::info!("Shutdown manually aborted.");
-                return Err(Aborted);
-            }
         }
-        self.log_replicas();
-        Ok(())
     }
 
     fn log_replicas(&self) {

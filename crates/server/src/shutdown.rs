@@ -41,7 +41,10 @@ struct Patient {
     /// What a client asked for, until the wait begins.
     request: Option<Request>,
     clients: Vec<u64>,
-    is_waiting: bool,
+    /// Whether the steps before the end are being taken,
+    is_under_way: bool,
+    /// ... and can be given up.
+    can_abort: bool,
 }
 
 impl Shutdown {
@@ -70,7 +73,7 @@ impl Shutdown {
     pub(crate) fn begin(&self, client: u64, request: Request) {
         let mut patient = self.patient();
         patient.clients.push(client);
-        if !patient.is_waiting {
+        if !patient.is_under_way {
             patient.request.get_or_insert(request);
             self.is_begun.notify_one();
         }
@@ -89,7 +92,16 @@ impl Shutdown {
     /// Notes that the server waits for replicas from now on.
     pub(crate) fn begin_waiting(&self) {
         let mut patient = self.patient();
-        (patient.request, patient.is_waiting) = (None, true);
+        patient.request = None;
+        (patient.is_under_way, patient.can_abort) = (true, true);
+    }
+
+    /// Ends the wait for replicas, which cannot be given up any more. Returns false if it was.
+    pub(crate) fn end_waiting(&self) -> bool {
+        let mut patient = self.patient();
+        self.until_ms.store(0, Ordering::Release);
+        patient.can_abort = false;
+        !self.is_aborted()
     }
 
     /// Notes that the server stays. Returns the clients that wait for its end.
@@ -99,7 +111,7 @@ impl Shutdown {
         std::mem::take(&mut *self.patient()).clients
     }
 
-    /// Sets until when the server waits at most, unix ms; 0 if it does not any more.
+    /// Sets until when the server waits at most, unix ms.
     pub(crate) fn set_until_ms(&self, until_ms: u64) {
         self.until_ms.store(until_ms, Ordering::Release);
     }
@@ -112,9 +124,12 @@ impl Shutdown {
     /// Gives up the wait for replicas. Returns false if there is none.
     pub(crate) fn abort(&self) -> bool {
         let patient = self.patient();
-        let is_on = patient.is_waiting || patient.request.is_some();
-        self.is_aborted.store(is_on, Ordering::Release);
-        is_on
+        let is_on = patient.can_abort || patient.request.is_some();
+        if !is_on {
+            return false;
+        }
+        self.is_aborted.store(true, Ordering::Release);
+        true
     }
 
     /// Returns true if the wait was given up.

@@ -144,8 +144,13 @@ impl Server {
     /// Asks the process to end (SIGTERM) and waits until it has.
     #[track_caller]
     pub fn terminate(&mut self) -> ExitStatus {
-        kill_process(self.process(), Signal::TERM).expect("SIGTERM can be sent");
+        self.ask_to_end();
         self.wait()
+    }
+
+    /// Sends SIGTERM.
+    pub fn ask_to_end(&self) {
+        kill_process(self.process(), Signal::TERM).expect("SIGTERM can be sent");
     }
 
     /// Waits until the process has ended by itself.

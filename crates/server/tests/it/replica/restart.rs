@@ -420,6 +420,45 @@ fn shutdown_waits_for_replicas_and_can_be_aborted() {
 }
 
 #[test]
+fn shutdown_now_ends_a_wait_for_replicas_at_once() {
+    let mut primary = journal().args(["--shutdown-timeout", "300"]).start();
+    let mut client = primary.client();
+    let replica = start_replica(volatile(), &primary);
+    replica.pause();
+    client.check("SET k 1", "OK");
+    let mut waiting = primary.client();
+    waiting.send(&["SHUTDOWN"]).expect("it is sent");
+    wait_for_log(&primary, "Waiting for replicas before shutting down.");
+    let began = Instant::now();
+    client.send(&["SHUTDOWN", "NOW"]).expect("it is sent");
+    assert!(primary.wait().success());
+    assert!(began.elapsed() < Duration::from_secs(60));
+    assert!(waiting.receive().is_err(), "the server has ended");
+    let log = primary.log();
+    assert!(log.contains("0 of 1 replicas are in sync") && !log.contains("aborted"), "{log}");
+    replica.resume();
+    primary.start_again();
+    primary.client().check("GET k", "\"1\"");
+}
+
+#[test]
+fn an_end_that_no_longer_waits_for_replicas_is_not_aborted() {
+    for has_replica in [false, true] {
+        let mut primary = volatile().args(["--save", "3600 1"]).start();
+        let mut client = primary.client();
+        client.check("SET k 1", "OK");
+        let replica = has_replica.then(|| start_replica(volatile(), &primary));
+        client.check("CONFIG SET rdb-key-save-delay 300000000", "OK");
+        primary.ask_to_end();
+        wait_until("it saves", || client.info("persistence")["rdb_bgsave_in_progress"] == "1");
+        client.check("SHUTDOWN ABORT", "(error) ERR No shutdown in progress.");
+        client.check("CONFIG SET rdb-key-save-delay 0", "OK");
+        assert!(primary.wait().success());
+        drop(replica);
+    }
+}
+
+#[test]
 fn dumps_of_redis_and_of_perdura_say_where_the_other_continues() {
     let primary = volatile().start();
     let mut client = primary.client();
