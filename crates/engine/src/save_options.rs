@@ -17,6 +17,8 @@ pub struct StreamPoint {
     pub db: u32,
     /// The history and the offset; none if the receiver learns them elsewhere.
     pub history: Option<(Id, u64)>,
+    /// The history that it continues, and the offset up to which both are the same.
+    pub second: Option<(Id, u64)>,
 }
 
 /// How a dump is written.

@@ -139,13 +139,28 @@ pub fn psync(
     Link { input, output, line: Line::default() }.psync(asks)
 }
 
-/// The role of a peer, and the history that it continues, as INFO shows them.
+/// The role of a peer, and the histories that it continues, as INFO shows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Role {
     /// Whether it is a primary.
     pub is_primary: bool,
-    /// The history that it continues under another ID, and the offset up to which it has that one.
-    pub second: Option<(Id, u64)>,
+    /// The offset of the end of its history.
+    pub end: u64,
+    /// The histories that it continues under another ID, and the offsets up to which it has them;
+    /// the last one first.
+    pub continues: [Option<(Id, u64)>; 2],
+}
+
+impl Role {
+    /// Returns the offset up to which it has a history that it continues.
+    pub fn until(&self, id: Id) -> Option<u64> {
+        self.continues.iter().flatten().find(|(continued, _)| *continued == id).map(|has| has.1)
+    }
+
+    /// Returns true if it continues nothing, and nothing was written to it.
+    pub fn is_at_start(&self) -> bool {
+        self.end == 0 && self.continues == [None; 2]
+    }
 }
 
 /// Asks the peer for its role, between the two parts of a [`handshake`].
@@ -160,6 +175,17 @@ pub fn ask_role(
     read_role(&text).ok_or_else(not_an_answer)
 }
 
+/// Asks the peer whether it has any keys.
+pub fn ask_keys(
+    input: &mut (impl BufRead + ?Sized),
+    output: &mut (impl Write + ?Sized),
+) -> Result<bool, HandshakeError> {
+    let mut link = Link { input, output, line: Line::default() };
+    link.send(&[&[b"INFO", b"keyspace"]])?;
+    let text = link.bulk("INFO")?;
+    Ok(text.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"db")))
+}
+
 fn read_role(text: &[u8]) -> Option<Role> {
     let field = |name: &[u8]| {
         let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
@@ -171,9 +197,16 @@ fn read_role(text: &[u8]) -> Option<Role> {
         _ => return None,
     };
     // The number of the first byte that the second history does not have; negative for none.
-    let first = field(b"second_repl_offset").and_then(resp::number::parse_i64).unwrap_or(-1);
-    let until = u64::try_from(first).ok().and_then(|first| first.checked_sub(1));
-    Some(Role { is_primary, second: field(b"master_replid2").and_then(Id::parse).zip(until) })
+    let offset = |name: &[u8]| field(name).and_then(resp::number::parse_i64).unwrap_or(-1);
+    let continues = |id: &[u8], first: &[u8]| {
+        let until = u64::try_from(offset(first)).ok().and_then(|first| first.checked_sub(1));
+        field(id).and_then(Id::parse).zip(until)
+    };
+    let end = u64::try_from(offset(b"master_repl_offset")).unwrap_or(0);
+    let second = continues(b"master_replid2", b"second_repl_offset");
+    // Perdura alone says this.
+    let third = continues(b"master_replid3", b"third_repl_offset");
+    Some(Role { is_primary, end, continues: [second, third] })
 }
 
 /// Both directions of a connection.

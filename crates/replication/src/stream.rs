@@ -44,6 +44,8 @@ struct State {
     id: Id,
     /// The history that this one continues, and the offset up to which both are the same.
     second: Option<(Id, u64)>,
+    /// The history that the second one has continued, in the same way.
+    third: Option<(Id, u64)>,
     /// The offset of the first byte that is kept.
     start: u64,
     end: u64,
@@ -94,6 +96,7 @@ impl Stream {
         let state = State {
             id,
             second: None,
+            third: None,
             start: 0,
             end: 0,
             blocks: VecDeque::new(),
@@ -143,6 +146,12 @@ impl Stream {
         self.state().position(self.epoch())
     }
 
+    /// Returns the history that the [second](Position::second) one has continued, and the offset up
+    /// to which they are the same: others know by it whose successor this server is.
+    pub fn third(&self) -> Option<(Id, u64)> {
+        self.state().third
+    }
+
     /// Returns how many bytes before the end are kept for replicas that come back.
     pub fn backlog(&self) -> u64 {
         self.state().backlog
@@ -170,7 +179,7 @@ impl Stream {
         let mut state = self.state();
         self.is_on.store(false, Relaxed);
         state.forget();
-        (state.id, state.second) = (next, None);
+        (state.id, state.second, state.third) = (next, None, None);
         self.next_epoch(&mut state);
         state.wake();
     }
@@ -178,7 +187,7 @@ impl Stream {
     /// Gives the history another name, under which no replica knows it.
     pub fn set_id(&self, id: Id) {
         let mut state = self.state();
-        (state.id, state.second) = (id, None);
+        (state.id, state.second, state.third) = (id, None, None);
     }
 
     /// Sets how many bytes are kept for replicas that come back, and for those that are connected
@@ -316,7 +325,8 @@ impl Stream {
     /// on: replicas of this replica can continue from here on. Returns where it is.
     pub fn adopt(&self, id: Id, offset: u64, db: Option<u32>) -> Position {
         let mut state = self.state();
-        (state.id, state.second, state.end, state.db) = (id, None, offset, db);
+        (state.id, state.second, state.third) = (id, None, None);
+        (state.end, state.db) = (offset, db);
         let epoch = self.next_epoch(&mut state);
         state.forget();
         self.changed.store(offset, Release);
@@ -331,6 +341,7 @@ impl Stream {
     /// are lost. Returns its epoch.
     pub fn rename(&self, id: Id) -> u64 {
         let mut state = self.state();
+        state.third = state.second;
         state.second = Some((state.id, state.end));
         state.id = id;
         let epoch = self.next_epoch(&mut state);

@@ -30,7 +30,7 @@ pub(crate) fn found(keyspace: &Keyspace) -> Option<Position> {
 /// Returns the place that a dump has.
 pub(crate) fn of_dump(point: StreamPoint) -> Option<Position> {
     let (id, end) = point.history?;
-    Some(Position { id, second: None, end, kept: 0, db: Some(point.db), epoch: 0 })
+    Some(Position { id, second: point.second, end, kept: 0, db: Some(point.db), epoch: 0 })
 }
 
 /// Lets the stream begin at the place where it was, before any client is served.
@@ -67,8 +67,8 @@ pub(crate) fn present(engine: &Engine) -> Option<Position> {
 /// Returns the place for a dump, at the moment that it shows.
 pub(crate) fn point(engine: &Engine) -> Option<StreamPoint> {
     // Where none is selected, the next command selects its own.
-    let Position { id, end, db, .. } = present(engine)?;
-    Some(StreamPoint { db: db.unwrap_or(0), history: Some((id, end)) })
+    let Position { id, end, db, second, .. } = present(engine)?;
+    Some(StreamPoint { db: db.unwrap_or(0), history: Some((id, end)), second })
 }
 
 /// Bytes of the stream without a change of data after which the place is moved behind them: a

@@ -23,6 +23,10 @@ pub(crate) const STREAM_DB: &[u8] = b"repl-stream-db";
 pub(super) const STREAM_ID: &[u8] = b"repl-id";
 pub(super) const STREAM_OFFSET: &[u8] = b"repl-offset";
 
+/// The same of the history that it continues, of which Redis's dumps say nothing.
+pub(super) const STREAM_ID2: &[u8] = b"perdura-repl-id2";
+pub(super) const STREAM_OFFSET2: &[u8] = b"perdura-repl-offset2";
+
 /// A dump that is being written.
 pub(super) struct Dump<'d, W> {
     pub(super) engine: &'d Engine,
@@ -56,11 +60,14 @@ impl<'d, W: Write> Dump<'d, W> {
         to.aux(b"ctime", (engine.clock().unix_ms() / 1000).to_string().as_bytes())?;
         to.aux(b"used-mem", engine.keyspace().heap().used().to_string().as_bytes())?;
         to.aux(b"aof-base", if options.is_base { b"1" } else { b"0" })?;
-        if let Some(StreamPoint { db, history }) = (options.stream)() {
+        if let Some(StreamPoint { db, history, second }) = (options.stream)() {
             to.aux(STREAM_DB, db.to_string().as_bytes())?;
-            if let Some((id, offset)) = history {
-                to.aux(STREAM_ID, id.as_bytes())?;
-                to.aux(STREAM_OFFSET, offset.to_string().as_bytes())?;
+            let names = [(STREAM_ID, STREAM_OFFSET), (STREAM_ID2, STREAM_OFFSET2)];
+            for ((id_name, offset_name), place) in names.into_iter().zip([history, second]) {
+                if let Some((id, offset)) = place {
+                    to.aux(id_name, id.as_bytes())?;
+                    to.aux(offset_name, offset.to_string().as_bytes())?;
+                }
             }
         }
         to.aux(DUMP_BACKEND, options.backend.as_bytes())?;

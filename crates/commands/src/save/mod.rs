@@ -200,15 +200,19 @@ pub fn saved_of(dump: impl BufRead) -> Option<Vec<u8>> {
 /// may, too.
 pub fn place_of(dump: impl BufRead) -> Option<StreamPoint> {
     let mut reader = Reader::new(dump, LONGEST_TEXT).ok()?;
-    let (mut db, mut id, mut offset) = (None, None, None);
+    let (mut db, mut ids, mut offsets) = (None, [None; 2], [None; 2]);
     while let Ok(Record::Aux(name, text)) = reader.next() {
         let number = || str::from_utf8(&text).ok();
+        let offset = || number().and_then(|text| text.parse().ok());
         match name.as_slice() {
             file::STREAM_DB => db = number().and_then(|text| text.parse().ok()),
-            file::STREAM_ID => id = Id::parse(&text),
-            file::STREAM_OFFSET => offset = number().and_then(|text| text.parse().ok()),
+            file::STREAM_ID => ids[0] = Id::parse(&text),
+            file::STREAM_OFFSET => offsets[0] = offset(),
+            file::STREAM_ID2 => ids[1] = Id::parse(&text),
+            file::STREAM_OFFSET2 => offsets[1] = offset(),
             _ => {}
         }
     }
-    Some(StreamPoint { db: db?, history: Some((id?, offset?)) })
+    let history = Some((ids[0]?, offsets[0]?));
+    Some(StreamPoint { db: db?, history, second: ids[1].zip(offsets[1]) })
 }

@@ -11,22 +11,18 @@ impl Stream {
     /// had all of it go on. The old ID would not do: another start from the same data could use
     /// offsets twice.
     pub fn continue_as_primary(&self, saved: &Position, next: Id) {
-        self.begin_at(&Position {
-            id: next,
-            second: Some((saved.id, saved.end)),
-            db: None,
-            ..*saved
-        });
+        let second = Some((saved.id, saved.end));
+        self.begin_at(&Position { id: next, second, db: None, ..*saved }, saved.second);
     }
 
     /// Continues, as a replica, where it was before the restart.
     pub fn continue_as_replica(&self, saved: &Position) {
-        self.begin_at(saved);
+        self.begin_at(saved, None);
     }
 
-    fn begin_at(&self, position: &Position) {
+    fn begin_at(&self, position: &Position, third: Option<(Id, u64)>) {
         let mut state = self.state();
-        (state.id, state.second) = (position.id, position.second);
+        (state.id, state.second, state.third) = (position.id, position.second, third);
         (state.end, state.db) = (position.end, position.db);
         self.next_epoch(&mut state);
         state.forget();
@@ -57,6 +53,7 @@ mod tests {
         let stream = Arc::new(Stream::new(id(0), 1000));
         stream.continue_as_primary(&saved(), id(2));
         assert!(stream.is_on());
+        assert_eq!(stream.third(), Some((id(9), 40)));
         assert!(stream.resume(id(1), 69).is_none(), "the bytes are gone");
         assert!(stream.resume(id(1), 71).is_none(), "it has what was never here");
         assert!(stream.resume(id(9), 70).is_none());

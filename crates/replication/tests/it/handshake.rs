@@ -112,9 +112,14 @@ fn a_peer_says_its_role_and_what_it_continues() {
             "1".repeat(40)
         ))
     };
-    let primary = Role { is_primary: true, second: Some((id(OTHER), 41)) };
+    let continues = [Some((id(OTHER), 41)), None];
+    let primary = Role { is_primary: true, continues, ..Role::default() };
     assert_eq!(ask(&(text(42) + "+more")), (Ok(primary), 5), "no more is taken");
-    assert_eq!(ask(&text(-1)).0, Ok(Role { second: None, ..primary }));
+    assert_eq!((primary.until(id(OTHER)), primary.until(id(ID))), (Some(41), None));
+    let alone = Role { continues: [None; 2], ..primary };
+    assert_eq!(ask(&text(-1)).0, Ok(alone));
+    assert!(alone.is_at_start() && !primary.is_at_start());
+    assert!(!Role { end: 1, ..alone }.is_at_start());
     assert_eq!(ask(&bulk("role:slave")).0, Ok(Role::default()));
     for answer in [&bulk("role:sentinel"), &bulk(""), "+OK\r\n", "$-1\r\n", "$99999999\r\n"] {
         assert!(ask(answer).0.is_err(), "{answer}");

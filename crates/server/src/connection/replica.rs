@@ -76,7 +76,7 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
         let at_dump = Arc::clone(&selected);
         let stream = move || {
             let db = *at_dump.lock().unwrap_or_else(PoisonError::into_inner);
-            db.map(|db| StreamPoint { db, history: None })
+            db.map(|db| StreamPoint { db, history: None, second: None })
         };
         let at_cut = move || {
             let stream = engine.replication().stream();

@@ -50,8 +50,10 @@ pub(super) fn handshake(
 /// Asks the target of a failover to be the primary.
 ///
 /// If a connection breaks, the target may have agreed or not: the next one asks for its role first.
-/// This server drops its data for a dump only if the target has all of it, or if FORCE has allowed
-/// that it has not.
+/// A primary that has our history, under the ID before its own or the one before that, is the
+/// target. So may be any other one: it was promoted, and has restarted. This server takes its role
+/// back only from one without data, and else waits, as for a target that does not answer. It drops
+/// its data for a dump only if the target has all of it, or if FORCE has allowed that it has not.
 fn ask_target(
     server: &Arc<Server>,
     wire: &PrimaryWire,
@@ -73,8 +75,11 @@ fn ask_target(
         answer?;
         let role = handshake::ask_role(input, &mut output)?;
         if role.is_primary {
-            let Some((_, until)) = role.second.filter(|second| second.0 == id) else {
-                give_up(server, "Failover target is a primary with another history");
+            let Some(until) = role.until(id) else {
+                if !role.is_at_start() || handshake::ask_keys(input, &mut output)? {
+                    return Err(LinkError::OtherHistory);
+                }
+                give_up(server, "Failover target is a primary without data");
                 return Err(LinkError::Stopped);
             };
             may_load |= until >= end;

@@ -47,6 +47,10 @@ pub(super) enum LinkError {
         "the failover target has not all data of this server: FAILOVER ABORT makes this one the primary again"
     )]
     WouldLose,
+    #[error(
+        "the failover target is a primary with data of another history: FAILOVER ABORT makes this one the primary again, if that is not its successor"
+    )]
+    OtherHistory,
     #[error("the dump could not be loaded: Internal error in RDB: {0}")]
     Sync(#[from] LoadDumpError),
     #[error("the data could not be replaced: {0}")]
@@ -66,7 +70,7 @@ impl LinkError {
             LinkError::Sync(error) => !error.is_cut_off(),
             LinkError::Replace(_) | LinkError::Stream(_) => true,
             LinkError::Apply(error) => !matches!(error, ApplyError::Full { .. }),
-            LinkError::Stopped | LinkError::WouldLose => false,
+            LinkError::Stopped | LinkError::WouldLose | LinkError::OtherHistory => false,
             LinkError::Io(_) | LinkError::Handshake(_) => false,
         }
     }

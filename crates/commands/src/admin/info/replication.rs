@@ -43,6 +43,10 @@ pub(super) fn replication(page: &mut Page<'_, '_>) {
     // The number of the first byte that the second history does not have.
     let second = position.second.map_or(-1, |(_, end)| (end as i64).saturating_add(1));
     page.line("second_repl_offset", second);
+    if let Some((id, end)) = stream.third() {
+        page.line("master_replid3", id);
+        page.line("third_repl_offset", (end as i64).saturating_add(1));
+    }
     page.line("repl_backlog_active", u8::from(stream.is_on()));
     page.line("repl_backlog_size", stream.backlog());
     let first = if stream.is_on() { position.end - position.kept + 1 } else { 0 };

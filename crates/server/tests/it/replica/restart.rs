@@ -420,6 +420,31 @@ fn shutdown_waits_for_replicas_and_can_be_aborted() {
 }
 
 #[test]
+fn a_promoted_replica_that_restarts_says_whose_successor_it_is() {
+    for launch in [journal(), volatile().args(["--save", "3600 1"])] {
+        let primary = volatile().start();
+        primary.client().check("SET k 1", "OK");
+        let mut replica = start_replica(launch, &primary);
+        check_equal(&mut primary.client(), &mut replica.client());
+        let mut client = replica.client();
+        assert_eq!(info(&mut client, "master_replid3"), "");
+        let [id, end] =
+            ["master_replid", "master_repl_offset"].map(|field| info(&mut client, field));
+        client.check("REPLICAOF NO ONE", "OK");
+        client.check("SET own 1", "OK");
+        let second = info(&mut client, "master_replid");
+        assert!(replica.terminate().success(), "{}", replica.log());
+        replica.start_again();
+        let mut client = replica.client();
+        client.check("GET own", "\"1\"");
+        assert_eq!(info(&mut client, "master_replid2"), second);
+        assert_eq!(info(&mut client, "master_replid3"), id);
+        let end: u64 = end.parse().expect("an offset");
+        assert_eq!(info(&mut client, "third_repl_offset"), (end + 1).to_string());
+    }
+}
+
+#[test]
 fn shutdown_now_ends_a_wait_for_replicas_at_once() {
     let mut primary = journal().args(["--shutdown-timeout", "300"]).start();
     let mut client = primary.client();

@@ -45,14 +45,18 @@ impl Unsure {
 
     /// Waits for the next connection, and tells it a role and a second history.
     fn tell(&mut self, role: &str, second: &str, until: i64) -> Peer {
+        let second = format!("master_replid2:{second}\r\nsecond_repl_offset:{}\r\n", until + 1);
+        self.tell_more(role, &second)
+    }
+
+    /// Waits for the next connection, and tells it a role and other lines.
+    fn tell_more(&mut self, role: &str, more: &str) -> Peer {
         let mut peer = self.fake.accept();
         peer.introduce("INFO");
-        let text = format!(
-            "# Replication\r\nrole:{role}\r\nmaster_replid:{ID}\r\nmaster_replid2:{second}\r\n\
-             second_repl_offset:{}\r\n",
-            until + 1
+        send_text(
+            &mut peer,
+            &format!("# Replication\r\nrole:{role}\r\nmaster_replid:{ID}\r\n{more}"),
         );
-        peer.send(format!("${}\r\n{text}\r\n", text.len()).as_bytes());
         peer
     }
 
@@ -63,6 +67,10 @@ impl Unsure {
         assert_eq!(info(client, "role"), role);
         client.check("GET key", "\"1\"");
     }
+}
+
+fn send_text(peer: &mut Peer, text: &str) {
+    peer.send(format!("${}\r\n{text}\r\n", text.len()).as_bytes());
 }
 
 /// Is a replica that listens at `port` and has all of the stream, until it is to end.
@@ -90,11 +98,58 @@ fn a_target_that_restarts_without_data_is_not_followed() {
     for more in ["", " TIMEOUT 60000 FORCE"] {
         let mut unsure = Unsure::start(more);
         let mut peer = unsure.tell("master", &"0".repeat(40), -2);
+        assert_eq!(peer.read(), ["INFO", "keyspace"]);
+        send_text(&mut peer, "# Keyspace\r\n");
         peer.wait_for_end();
         unsure.check("master", "no-failover");
-        wait_for_log(&unsure.server, "aborted: Failover target is a primary with another history");
+        wait_for_log(&unsure.server, "aborted: Failover target is a primary without data");
         unsure.client.check("SET more 1", "OK");
     }
+}
+
+#[test]
+fn a_primary_with_data_may_be_the_target_whatever_its_history() {
+    for more in ["", " TIMEOUT 60000 FORCE"] {
+        let mut unsure = Unsure::start(more);
+        let mut peer = unsure.tell("master", &"0".repeat(40), -2);
+        assert_eq!(peer.read(), ["INFO", "keyspace"]);
+        send_text(&mut peer, "# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=0\r\n");
+        peer.wait_for_end();
+        wait_for_log(&unsure.server, "the failover target is a primary with data of another");
+        unsure.check("slave", "failover-in-progress");
+        unsure.tell_more("master", "master_repl_offset:7\r\n").wait_for_end();
+        unsure.tell("master", ID, 1 << 40).wait_for_end();
+        unsure.check("slave", "failover-in-progress");
+        unsure.client.check("FAILOVER ABORT", "OK");
+        unsure.check("master", "no-failover");
+        unsure.client.check("SET more 1", "OK");
+    }
+}
+
+#[test]
+fn a_target_that_was_promoted_and_has_restarted_is_followed() {
+    let mut unsure = Unsure::start("");
+    let (id, end) = (unsure.id.clone(), unsure.end);
+    let lines = |until: u64| {
+        format!(
+            "master_repl_offset:{}\r\nmaster_replid2:{ID}\r\nsecond_repl_offset:{}\r\n\
+             master_replid3:{id}\r\nthird_repl_offset:{}\r\n",
+            end + 20,
+            end + 11,
+            until + 1
+        )
+    };
+    unsure.tell_more("master", &lines(end - 1)).wait_for_end();
+    wait_for_log(&unsure.server, "the failover target has not all data");
+    unsure.check("slave", "failover-in-progress");
+    let mut peer = unsure.tell_more("master", &lines(end));
+    assert_eq!(peer.read(), ["PSYNC", &id, &(end + 1).to_string()]);
+    let whole = dump(&["SET key 1", "SET theirs 1"]);
+    peer.send(&header(end + 20, whole.len()));
+    peer.send(&whole);
+    peer.wait_for_acknowledgement(end + 20);
+    unsure.check("slave", "no-failover");
+    unsure.client.check("GET theirs", "\"1\"");
 }
 
 #[test]
