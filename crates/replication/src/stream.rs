@@ -152,6 +152,11 @@ impl Stream {
         self.state().third
     }
 
+    /// Returns the bytes of memory that it takes.
+    pub fn memory(&self) -> u64 {
+        self.state().blocks.iter().map(|block| block.capacity() as u64).sum()
+    }
+
     /// Returns how many bytes before the end are kept for replicas that come back.
     pub fn backlog(&self) -> u64 {
         self.state().backlog

@@ -9,6 +9,7 @@ use engine::spec::*;
 use keyspace::{Db, Txn};
 
 use super::help;
+use super::replication_facts::ReplicaMemory;
 
 pub(crate) const MEMORY: CommandSpec = CommandSpec {
     name: "memory",
@@ -131,13 +132,17 @@ fn memory_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
     let pool = facts.persistence.pool_space;
     let count = |n: u64| Figure::Count(n as i64);
+    let (clients, replicas) = (engine.clients(), ReplicaMemory::of(engine));
     let rows: Vec<(&str, Figure)> = vec![
         ("peak.allocated", count(peak)),
         ("total.allocated", count(used)),
         ("startup.allocated", count(engine.admin().startup_memory.load(Relaxed))),
-        ("replication.backlog", count(0)),
-        ("clients.slaves", count(0)),
-        ("clients.normal", count(call.engine.clients().memory() as u64)),
+        ("replication.backlog", count(replicas.backlog)),
+        ("clients.slaves", count(replicas.clients)),
+        (
+            "clients.normal",
+            count(clients.memory().saturating_sub(clients.memory_of_replicas()) as u64),
+        ),
         ("cluster.links", count(0)),
         ("aof.buffer", count(facts.persistence.aof.as_ref().map_or(0, |aof| aof.buffered))),
         ("lua.caches", count(engine.scripts().size().1 as u64)),

@@ -91,3 +91,25 @@ pub fn why_no_writes(engine: &Engine) -> Option<String> {
     }
     Some(engine.config().writes_refused()).filter(|why| !why.is_empty())
 }
+
+/// The memory that replication takes, shared out as by Redis.
+pub(super) struct ReplicaMemory {
+    /// What is kept of the stream,
+    pub(super) stream: u64,
+    /// ... for replicas that come back,
+    pub(super) backlog: u64,
+    /// ... and besides for connected ones that are far behind, with what their connections take.
+    pub(super) clients: u64,
+}
+
+impl ReplicaMemory {
+    pub(super) fn of(engine: &Engine) -> ReplicaMemory {
+        let replication = engine.replication();
+        let stream = replication.stream().memory();
+        let has_replicas = replication.replicas().count() > 0;
+        let backlog =
+            if has_replicas { replication.stream().backlog().min(stream) } else { stream };
+        let clients = engine.clients().memory_of_replicas() as u64 + (stream - backlog);
+        ReplicaMemory { stream, backlog, clients }
+    }
+}

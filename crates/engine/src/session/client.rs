@@ -260,6 +260,13 @@ impl Clients {
         self.map().values().map(|client| client.memory()).sum()
     }
 
+    /// Returns the bytes of memory that those take which are replicas.
+    pub fn memory_of_replicas(&self) -> usize {
+        let map = self.map();
+        let replicas = map.values().filter(|client| client.is_replica.load(Relaxed));
+        replicas.map(|client| client.memory()).sum()
+    }
+
     /// Returns how many were closed because all took more memory than `maxmemory-clients`.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Relaxed)

@@ -4,6 +4,7 @@ use engine::host::{AofFacts, JournalFacts, LoadingFacts, RdbFacts};
 use keyspace::Db;
 
 use super::{Page, human};
+use crate::admin::replication_facts::ReplicaMemory;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Writes the memory of all threads' interpreters, and the numbers of scripts and functions.
@@ -79,16 +80,14 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     let (taken, used) = if heap.is_durable() { (active, data) } else { (rss, used) };
     page.line("mem_fragmentation_ratio", ratio(taken, used));
     page.line("mem_fragmentation_bytes", taken as i64 - used as i64);
-    for name in [
-        "mem_not_counted_for_evict",
-        "mem_replication_backlog",
-        "mem_total_replication_buffers",
-        "mem_clients_slaves",
-        "mem_cluster_links",
-    ] {
-        page.line(name, 0);
-    }
-    page.line("mem_clients_normal", page.call.engine.clients().memory());
+    let replicas = ReplicaMemory::of(page.call.engine);
+    page.line("mem_not_counted_for_evict", 0);
+    page.line("mem_replication_backlog", replicas.backlog);
+    page.line("mem_total_replication_buffers", replicas.stream);
+    page.line("mem_clients_slaves", replicas.clients);
+    page.line("mem_cluster_links", 0);
+    let clients = page.call.engine.clients();
+    page.line("mem_clients_normal", clients.memory().saturating_sub(clients.memory_of_replicas()));
     page.line("mem_aof_buffer", facts.persistence.aof.as_ref().map_or(0, |aof| aof.buffered));
     page.line("mem_allocator", "perdura");
     page.flag("active_defrag_running", facts.defragmenting);
