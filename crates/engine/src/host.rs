@@ -38,6 +38,8 @@ pub struct DumpForm {
     pub is_marked: bool,
     /// Whether the receiver is a replica, which gets the stream after it.
     pub is_for_replica: bool,
+    /// Whether it has Valkey's own version of the format.
+    pub is_for_valkey: bool,
 }
 
 impl DumpForm {

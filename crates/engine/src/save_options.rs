@@ -29,6 +29,9 @@ pub struct SaveOptions<'o> {
     pub has_checksum: bool,
     /// Whether it is the base of an append-only file.
     pub is_base: bool,
+    /// Whether it has Valkey's own version of the format, which alone has hashes whose fields
+    /// expire for a Valkey.
+    pub is_for_valkey: bool,
     /// Returns, after the cut, the place of the data in a stream for replicas.
     pub stream: &'o (dyn Fn() -> Option<StreamPoint> + Sync),
     /// The backend that serves the data, for readers of the file.

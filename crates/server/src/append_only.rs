@@ -342,6 +342,7 @@ impl AppendOnly {
             compresses: values.rdbcompression,
             has_checksum: values.rdbchecksum,
             is_base: true,
+            is_for_valkey: false,
             is_background: true,
             backend: "aof",
             spool: &|| spool::make(&folder),

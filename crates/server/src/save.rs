@@ -290,6 +290,7 @@ impl Saver {
             compresses: values.rdbcompression,
             has_checksum: values.rdbchecksum,
             is_base: false,
+            is_for_valkey: false,
             is_background: self.state().is_in_background,
             backend: self.backend(),
             spool: &|| spool::make(Path::new(&folder)),

@@ -83,6 +83,7 @@ impl Local {
             compresses: true,
             has_checksum: true,
             is_base: false,
+            is_for_valkey: false,
             is_background: false,
             backend: "pmem",
             spool: &spool,

@@ -45,7 +45,8 @@ fn replconf(call: &mut Call<'_>) -> Done {
             b"capa" if value.eq_ignore_ascii_case(b"eof") => wants(call).knows_mark = true,
             b"capa" if value.eq_ignore_ascii_case(b"psync2") => wants(call).knows_new_id = true,
             // Of other servers: what they know besides.
-            b"capa" | b"version" => {}
+            b"capa" => {}
+            b"version" => wants(call).reads_valkey = reads_valkey(value),
             // redis-cli says so if it wants all data.
             b"rdb-filter-only" if value.is_empty() => {}
             b"rdb-only" => {
@@ -68,6 +69,16 @@ fn replconf(call: &mut Call<'_>) -> Done {
     }
     call.out.ok();
     Ok(())
+}
+
+/// Returns true if a Valkey of this version, such as `9.1.2`, reads dumps of Valkey's own version of
+/// the format. Redis says no version.
+fn reads_valkey(version: &[u8]) -> bool {
+    let major = version.split(|byte| *byte == b'.').next().unwrap_or_default();
+    str::from_utf8(major)
+        .ok()
+        .and_then(|major| major.parse().ok())
+        .is_some_and(|major: u32| major >= 9)
 }
 
 fn wants<'c>(call: &'c mut Call<'_>) -> &'c mut AsReplica {

@@ -54,7 +54,10 @@ impl<'d, W: Write> Dump<'d, W> {
         options: &'d SaveOptions<'d>,
     ) -> Result<Dump<'d, W>, SaveError> {
         let mut to = FileWriter::new(to, options.compresses, options.has_checksum);
-        to.begin()?;
+        match options.is_for_valkey {
+            true => to.begin_valkey()?,
+            false => to.begin()?,
+        }
         to.aux(b"redis-ver", REDIS_VERSION.as_bytes())?;
         to.aux(b"redis-bits", b"64")?;
         to.aux(b"ctime", (engine.clock().unix_ms() / 1000).to_string().as_bytes())?;

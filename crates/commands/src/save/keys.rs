@@ -133,6 +133,7 @@ mod tests {
             compresses: false,
             has_checksum: true,
             is_base: false,
+            is_for_valkey: false,
             is_background: false,
             backend: "test",
             spool: &|| Ok(Box::new(Cursor::new(Vec::new()))),

@@ -135,6 +135,11 @@ impl<'d> Encoder<'d> {
                 let plain = fields.into_iter().flat_map(|one| [one.field, one.value]);
                 self.elements(file, Type::Hash, plain.collect(), begin)
             }
+            Value::Fields(fields) if self.options.is_for_valkey => {
+                begin(file, Kind::HashValkey)?;
+                file.value().length(fields.len() as u64)?;
+                fields.iter().try_for_each(|one| field_of_valkey(file.value(), one))
+            }
             Value::Fields(fields) => {
                 begin(file, Kind::HashExpiring)?;
                 timed(file.value(), &fields)
@@ -274,6 +279,13 @@ fn timed_field(writer: &mut Writer<Vec<u8>>, earliest: u64, one: &TimedField) ->
     writer.string(&one.value)
 }
 
+/// Writes a field as Valkey does: all bits of its time are set if it does not expire.
+fn field_of_valkey(writer: &mut Writer<Vec<u8>>, one: &TimedField) -> io::Result<()> {
+    writer.string(&one.field)?;
+    writer.string(&one.value)?;
+    writer.millis(one.time.unwrap_or(u64::MAX))
+}
+
 /// A collection that is not kept in memory as a whole.
 pub(super) struct Large {
     what: Type,
@@ -299,11 +311,13 @@ impl Large {
     }
 
     fn timed(encoder: &Encoder<'_>) -> Large {
-        Large { kind: Kind::HashExpiring, ..Large::new(encoder, Type::Hash) }
+        let is_for_valkey = encoder.options.is_for_valkey;
+        let kind = if is_for_valkey { Kind::HashValkey } else { Kind::HashExpiring };
+        Large { kind, ..Large::new(encoder, Type::Hash) }
     }
 
     fn is_timed(&self) -> bool {
-        self.kind == Kind::HashExpiring
+        matches!(self.kind, Kind::HashExpiring | Kind::HashValkey)
     }
 
     fn add(&mut self, encoder: &Encoder<'_>, elements: &[Vec<u8>]) -> io::Result<()> {
@@ -334,7 +348,10 @@ impl Large {
     fn add_fields(&mut self, encoder: &Encoder<'_>, fields: &[TimedField]) -> io::Result<()> {
         self.count += fields.len() as u64;
         let writer = &mut self.body.writer;
-        fields.iter().try_for_each(|one| timed_field(writer, Large::EARLIEST, one))?;
+        fields.iter().try_for_each(|one| match self.kind {
+            Kind::HashValkey => field_of_valkey(writer, one),
+            _ => timed_field(writer, Large::EARLIEST, one),
+        })?;
         self.body.spill(encoder)
     }
 
@@ -348,7 +365,7 @@ impl Large {
             self.count += 1;
             self.body.writer.list_node(&node)?;
         }
-        if self.is_timed() {
+        if self.kind == Kind::HashExpiring {
             file.value().millis(Large::EARLIEST)?;
         }
         file.value().length(self.count)?;

@@ -10,6 +10,7 @@ pub(crate) fn save(client: &Client) -> Vec<u8> {
         compresses: true,
         has_checksum: true,
         is_base: false,
+        is_for_valkey: false,
         is_background: false,
         backend: "test",
         spool: &|| Err(std::io::Error::other("nothing is large")),

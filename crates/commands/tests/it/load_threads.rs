@@ -48,6 +48,7 @@ fn save(engine: &Engine, keys: u64) -> Result<Vec<u8>, SaveError> {
         compresses: true,
         has_checksum: true,
         is_base: false,
+        is_for_valkey: false,
         is_background: false,
         backend: "test",
         spool: &|| Ok(Box::new(Cursor::new(Vec::new()))),

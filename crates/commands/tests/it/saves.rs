@@ -80,6 +80,7 @@ fn save(engine: &Engine, log: &Arc<SlowLog>) -> Result<(), SaveError> {
         compresses: true,
         has_checksum: true,
         is_base: false,
+        is_for_valkey: false,
         is_background: false,
         backend: "test",
         spool: &|| Err(std::io::Error::other("nothing is large")),

@@ -40,7 +40,7 @@ pub(super) async fn send_only(connection: &mut Connection) {
 }
 
 fn only(is_marked: bool) -> SentDump {
-    let form = DumpForm { is_marked, is_for_replica: false };
+    let form = DumpForm { is_marked, is_for_replica: false, is_for_valkey: false };
     SentDump { form, at_cut: Box::new(Vec::new), stream: Box::new(|| None) }
 }
 

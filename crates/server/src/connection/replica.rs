@@ -55,11 +55,16 @@ pub(super) async fn serve(mut connection: Connection) {
     let looked_ms = connection.now_ms();
     let mut sender = Sender { cursor, entry, may_send: 0, looked_ms, over_since_ms: None };
     if let Err(Lost) = sender.send_stream(&mut connection).await {
-        tracing::warn!(
-            "Replica {name} is too far behind, or the history was replaced: disconnected"
-        );
+        warn_of_loss(&sender.entry);
     }
     tracing::info!("Connection with replica {name} lost.");
+}
+
+/// Logs that a replica cannot go on: see [`Lost`].
+fn warn_of_loss(Replica { host, port, .. }: &Replica) {
+    tracing::warn!(
+        "Replica {host}:{port} is too far behind, or the history was replaced: disconnected"
+    );
 }
 
 /// Sends a dump. Returns the replica's place in the stream, after it said that it has the dump.
@@ -69,7 +74,7 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
     let is_diskless = connection.worker.shared.config.values().repl_diskless_sync;
     let (is_marked, is_old) = (replica.knows_mark && is_diskless, replica.is_old);
     entry.set_gets_marked(is_marked);
-    let form = DumpForm { is_marked, is_for_replica: true };
+    let form = DumpForm { is_marked, is_for_replica: true, is_for_valkey: replica.reads_valkey };
     let mut pieces = loop {
         let (engine, at) = (Arc::clone(&connection.worker.shared.engine), Arc::clone(&cut));
         let selected: Arc<Mutex<Option<u32>>> = Arc::default();
@@ -106,8 +111,12 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
             return None;
         }
     };
-    let mut place = None;
+    let mut place: Option<Cursor> = None;
     loop {
+        if place.as_ref().is_some_and(|cursor| cursor.offset().is_err()) {
+            warn_of_loss(entry);
+            return None;
+        }
         let event = poll_fn(|cx| poll_dump(connection, &mut pieces, cx));
         let piece = match tokio::time::timeout(LOOK, event).await {
             // Without a complete dump the replica finds that the connection ends.

@@ -200,6 +200,7 @@ impl Saver {
             // The receiver is to know that it has all of it as it was.
             has_checksum: true,
             is_base: false,
+            is_for_valkey: form.is_for_valkey,
             is_background: true,
             backend: self.shared.store.backend_name(),
             spool: &|| spool::make(folder.as_ref()),

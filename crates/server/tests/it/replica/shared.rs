@@ -144,6 +144,80 @@ fn a_replica_waits_for_others_for_the_time_that_is_configured() {
 }
 
 #[test]
+fn a_replica_gets_the_version_of_the_format_that_it_reads() {
+    let server = volatile().args(["--rdbcompression", "no"]).start();
+    let mut client = server.client();
+    client.check("HSET hash f v kept v", "(integer) 2");
+    client.check("HPEXPIREAT hash 4102444800000 FIELDS 1 f", "[(integer) 1]");
+    for i in 0..6000 {
+        client.check(&format!("HSET large field:{i} {i}"), "(integer) 1");
+    }
+    client.check("HPEXPIREAT large 4102444800001 FIELDS 1 field:77", "[(integer) 1]");
+    for (says, begins, kind) in [
+        ("", "REDIS0010", 24),
+        ("version 8.1.0", "REDIS0010", 24),
+        ("version 9.1.2", "VALKEY080", 22),
+        ("version 10.0.0", "VALKEY080", 22),
+        ("version x", "REDIS0010", 24),
+    ] {
+        let mut taker = Taker::ask(&server, &format!("capa eof capa psync2 {says}"));
+        let head = taker.head();
+        let dump = taker.rest(&head);
+        assert!(dump.starts_with(begins.as_bytes()), "{says}: {:?}", &dump[..9]);
+        for key in ["hash", "large"] {
+            let record = [&[kind, key.len() as u8], key.as_bytes()].concat();
+            assert!(dump.windows(record.len()).any(|bytes| bytes == record), "{says}: {key}");
+        }
+    }
+    let replica = super::start_replica(volatile(), &server);
+    let mut reader = replica.client();
+    super::check_equal(&mut client, &mut reader);
+    for (key, field) in
+        [("hash", "f"), ("hash", "kept"), ("large", "field:77"), ("large", "field:1")]
+    {
+        let line = format!("HPEXPIRETIME {key} FIELDS 1 {field}");
+        assert_eq!(reader.run(&line).to_string(), client.run(&line).to_string(), "{line}");
+    }
+}
+
+#[test]
+fn the_memory_of_the_stream_is_shown() {
+    let (server, mut client) = primary("1");
+    client.check(
+        "CONFIG SET repl-backlog-size 1mb client-output-buffer-limit \"replica 0 0 0\"",
+        "OK",
+    );
+    let memory = |client: &mut Client, name: &str| -> u64 {
+        client.info("memory")[name].parse().expect("a number")
+    };
+    for name in ["mem_total_replication_buffers", "mem_replication_backlog", "mem_clients_slaves"] {
+        assert_eq!(memory(&mut client, name), 0, "{name}");
+    }
+    client.check("SET first 1", "OK");
+    client.check("CONFIG SET rdb-key-save-delay 1000000000", "OK");
+    // It waits for a dump, and for what is written meanwhile.
+    let taker = Taker::ask_marked(&server);
+    wait_until("it begins", || is_saving(&mut client));
+    fill(&mut client);
+    for i in 0..8 {
+        let value = "x".repeat(1 << 20);
+        assert!(client.call(&["SET", &format!("written:{i}"), &value]).is_ok());
+    }
+    let stream = memory(&mut client, "mem_total_replication_buffers");
+    assert!((8 << 20..10 << 20).contains(&stream), "{stream}");
+    assert_eq!(memory(&mut client, "mem_replication_backlog"), 1 << 20);
+    assert!(memory(&mut client, "mem_clients_slaves") >= stream - (1 << 20));
+    // Beyond its limit it is disconnected, though its dump is under way.
+    client.check("CONFIG SET client-output-buffer-limit \"replica 2mb 0 0\"", "OK");
+    client.check("SET more 1", "OK");
+    wait_until("it is there", || info(&mut client, "connected_slaves") == "0");
+    wait_for_log(&server, "is too far behind");
+    assert!(memory(&mut client, "mem_total_replication_buffers") <= 2 << 20);
+    assert!(memory(&mut client, "mem_clients_slaves") <= 1 << 20);
+    drop(taker);
+}
+
+#[test]
 fn a_slow_replica_holds_up_neither_others_nor_other_saves() {
     let (server, mut client) = primary("2");
     fill(&mut client);
