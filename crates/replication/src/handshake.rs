@@ -289,7 +289,8 @@ impl<I: BufRead + ?Sized, O: Write + ?Sized> Link<'_, I, O> {
         if let Some(ip) = &asks.announce_ip {
             told.push(vec![b"ip-address", ip]);
         }
-        told.push(vec![b"capa", b"eof", b"capa", b"psync2"]);
+        // The last is known to Perdura alone; others ignore it.
+        told.push(vec![b"capa", b"eof", b"capa", b"psync2", b"capa", b"perdura"]);
         if let Some(version) = &asks.version {
             told.push(vec![b"version", version]);
         }

@@ -44,6 +44,7 @@ fn replconf(call: &mut Call<'_>) -> Done {
             }
             b"capa" if value.eq_ignore_ascii_case(b"eof") => wants(call).knows_mark = true,
             b"capa" if value.eq_ignore_ascii_case(b"psync2") => wants(call).knows_new_id = true,
+            b"capa" if value.eq_ignore_ascii_case(b"perdura") => wants(call).is_perdura = true,
             // Of other servers: what they know besides.
             b"capa" => {}
             b"version" => wants(call).reads_valkey = reads_valkey(value),
@@ -71,14 +72,12 @@ fn replconf(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Returns true if a Valkey of this version, such as `9.1.2`, reads dumps of Valkey's own version of
-/// the format. Redis says no version.
+/// Returns true if a Valkey of this version, such as `9.1.2`, reads dumps of Valkey's own version
+/// of the format. Redis says no version.
 fn reads_valkey(version: &[u8]) -> bool {
     let major = version.split(|byte| *byte == b'.').next().unwrap_or_default();
-    str::from_utf8(major)
-        .ok()
-        .and_then(|major| major.parse().ok())
-        .is_some_and(|major: u32| major >= 9)
+    let major: Option<u32> = str::from_utf8(major).ok().and_then(|major| major.parse().ok());
+    major.is_some_and(|major| major >= 9)
 }
 
 fn wants<'c>(call: &'c mut Call<'_>) -> &'c mut AsReplica {

@@ -16,6 +16,8 @@ pub struct AsReplica {
     pub knows_new_id: bool,
     /// Whether it reads dumps of Valkey's own version of the format, those of Valkey 9.
     pub reads_valkey: bool,
+    /// Whether it is a Perdura, which reads all versions (`capa perdura`).
+    pub is_perdura: bool,
     /// Whether it has come by SYNC: it gets no reply before its dump, and acknowledges nothing.
     pub is_old: bool,
     /// The port that it listens on; 0 if it did not say.

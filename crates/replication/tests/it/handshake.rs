@@ -61,7 +61,7 @@ fn check_sent(asks: &Handshake, expected: &[&str]) {
 fn a_replica_says_who_it_is_and_what_it_has() {
     let plain = Handshake { listening_port: 6380, ..Handshake::default() };
     let port = "REPLCONF listening-port 6380";
-    let capa = "REPLCONF capa eof capa psync2";
+    let capa = "REPLCONF capa eof capa psync2 capa perdura";
     check_sent(&plain, &["PING", port, capa, "PSYNC ? -1"]);
     let all = Handshake {
         user: Some(b"replica".to_vec()),

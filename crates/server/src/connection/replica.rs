@@ -74,7 +74,11 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
     let is_diskless = connection.worker.shared.config.values().repl_diskless_sync;
     let (is_marked, is_old) = (replica.knows_mark && is_diskless, replica.is_old);
     entry.set_gets_marked(is_marked);
-    let form = DumpForm { is_marked, is_for_replica: true, is_for_valkey: replica.reads_valkey };
+    let form = DumpForm {
+        is_marked,
+        is_for_replica: true,
+        is_for_valkey: replica.reads_valkey && !replica.is_perdura,
+    };
     let mut pieces = loop {
         let (engine, at) = (Arc::clone(&connection.worker.shared.engine), Arc::clone(&cut));
         let selected: Arc<Mutex<Option<u32>>> = Arc::default();

@@ -158,6 +158,7 @@ fn a_replica_gets_the_version_of_the_format_that_it_reads() {
         ("version 8.1.0", "REDIS0010", 24),
         ("version 9.1.2", "VALKEY080", 22),
         ("version 10.0.0", "VALKEY080", 22),
+        ("version 9.1.2 capa perdura", "REDIS0010", 24),
         ("version x", "REDIS0010", 24),
     ] {
         let mut taker = Taker::ask(&server, &format!("capa eof capa psync2 {says}"));
