@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod replicas;
 mod report;
 mod scenario;
 
@@ -163,7 +164,7 @@ fn main() -> ExitCode {
     let seed = number("KILL_SEED").unwrap_or_else(|| fastrand::u64(..1_000_000));
     let chosen = |scenario: &&Scenario| words.iter().all(|word| scenario.name.contains(*word));
     let kills = AtomicU64::new(0);
-    let result = two_at_a_time(SCENARIOS.iter().filter(chosen), |scenario| {
+    let alone = two_at_a_time(SCENARIOS.iter().filter(chosen), |scenario| {
         match run_to_end(scenario, rounds, seed) {
             Ok(Some(figures)) => {
                 println!("{}: {figures} seed={seed}", scenario.name);
@@ -178,6 +179,9 @@ fn main() -> ExitCode {
         }
         Ok(())
     });
-    println!("kills={} lost={}", kills.into_inner(), u8::from(result.is_err()));
-    if result.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let rounds = number("KILL_ROUNDS").unwrap_or(3);
+    let together = alone.and_then(|()| replicas::run_all(&words, rounds, seed));
+    let kills = kills.into_inner() + together.unwrap_or(0);
+    println!("kills={kills} lost={}", u8::from(together.is_err()));
+    if together.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
