@@ -149,8 +149,9 @@ impl Connection {
                     break;
                 }
                 match step {
-                    Step::Done => break,
-                    Step::More => {
+                    // What arrived while replies waited for replicas may have whole commands.
+                    Step::Done if self.input.len() == 0 || self.missing > 0 => break,
+                    Step::Done | Step::More => {
                         if !poll_fn(|cx| Poll::Ready(self.try_write(cx))).await {
                             return;
                         }
