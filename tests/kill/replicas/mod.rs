@@ -55,6 +55,7 @@ fn round(
     figures: &mut Figures,
 ) -> Result<(), Violation> {
     trio.steps.clear();
+    trio.began = Instant::now();
     shared.is_over.store(false, SeqCst);
     let objects = ledger::objects(figures.rounds);
     let objects = objects.as_slice();
@@ -81,7 +82,12 @@ fn round(
             }
         }
         let result = result.and_then(|()| quiet::settle(trio, shared));
+        trio.note("clients got replies");
         shared.is_over.store(true, SeqCst);
+        if result.is_err() {
+            // Then nobody waits for replies that do not come.
+            (0..3).for_each(|at| trio.kill(at));
+        }
         let all: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         let mut entries = Vec::new();
         for found in all {
@@ -92,6 +98,10 @@ fn round(
     })?;
     ledger.add(entries);
     quiet::check(trio, shared, ledger, objects)?;
+    trio.note("the end");
+    if std::env::var_os("KILL_STEPS").is_some() {
+        println!("{}: {}", trio.scenario.name, trio.steps.join("; "));
+    }
     figures.rounds += 1;
     quiet::count(trio, figures)
 }

@@ -11,6 +11,7 @@ use testkit::load::Violation;
 pub(super) fn settle(trio: &mut Trio<'_>, shared: &Shared) -> Result<(), Violation> {
     trio.note("all is healed");
     trio.settle()?;
+    trio.note("all follow");
     let counts = || shared.each.each_ref().map(|count| count.load(SeqCst));
     let before = counts();
     trio.wait("clients get no replies although all is healed", |_| {
@@ -26,7 +27,7 @@ pub(super) fn check(
     ledger: &mut Ledger,
     objects: &[Object],
 ) -> Result<(), Violation> {
-    trio.note("quiet");
+    trio.note("clients have ended");
     for at in 0..3 {
         // Nothing that a client has sent is still to be executed.
         trio.wait("clients are still there although they have gone", |trio| {

@@ -36,8 +36,9 @@ pub(super) struct Trio<'s> {
     pub(super) nodes: Vec<Node>,
     pub(super) primary: usize,
     pub(super) random: Rng,
-    /// What was done in this round.
+    /// What was done in this round, each with its time.
     pub(super) steps: Vec<String>,
+    pub(super) began: Instant,
 }
 
 /// Fields of INFO about replication.
@@ -56,14 +57,14 @@ impl<'s> Trio<'s> {
             link.lead_to(server.port());
             Node { server, link, is_up: true, is_synced: false }
         });
-        let mut trio =
-            Trio { scenario, nodes: nodes.collect(), primary: 0, random, steps: Vec::new() };
+        let (nodes, steps) = (nodes.collect(), Vec::new());
+        let mut trio = Trio { scenario, nodes, primary: 0, random, steps, began: Instant::now() };
         trio.settle()?;
         Ok(trio)
     }
 
     pub(super) fn note(&mut self, step: impl Into<String>) {
-        self.steps.push(step.into());
+        self.steps.push(format!("{} ms {}", self.began.elapsed().as_millis(), step.into()));
     }
 
     /// Returns the places of the two that are not the primary.

@@ -37,8 +37,12 @@ impl Group<'_> {
 
     fn shown(&self) -> String {
         let name = self.value.map_or("nothing".to_owned(), |value| value.to_string());
-        let calls = self.write.iter().chain(&self.reads);
-        let calls: Vec<String> = calls.map(|call| call.to_string()).collect();
+        // The first and the last of the reads say why.
+        let mut calls: Vec<String> = self.write.iter().map(|call| call.to_string()).collect();
+        let ends = self.reads.iter().min_by_key(|call| call.ended);
+        calls.extend(ends.map(|call| call.to_string()));
+        let begins = self.reads.iter().max_by_key(|call| call.began);
+        calls.extend(begins.map(|call| call.to_string()));
         format!("{name} ({})", calls.join(", "))
     }
 }
