@@ -1,10 +1,10 @@
 //! A primary and two replicas, as one who runs them sees them: he kills, starts and promotes, and
 //! knows of each what a promotion must know.
 //!
-//! A replica is *whole* if it has followed the present primary since it was started or told to, and
-//! receives no dump: then it has what it acknowledged. One that is not has dropped that, or does
-//! not know how far it is, and is not promoted; if none is left, the primary is started again where
-//! it was.
+//! A replica is *whole* if it has followed the present primary since either was started or it was
+//! told to, and receives no dump: then it has what it acknowledged, and its offset can be compared.
+//! One that is not has dropped that, or says how far it is in another history, and is not promoted;
+//! if none is left, the primary is started again where it was.
 
 use super::clients::Shared;
 use super::link::Link;
@@ -137,17 +137,23 @@ impl<'s> Trio<'s> {
         }
     }
 
-    /// Starts a server that is away: as a replica of the primary, unless it is the primary.
+    /// Starts a server that is away: as a replica of the primary, unless it is the primary. That
+    /// one has a new history, with which the offsets of the old one cannot be compared.
     pub(super) fn bring_up(&mut self, at: usize) {
         let follows = (at != self.primary).then(|| self.nodes[self.primary].link.port());
-        let launch = self.scenario.launch(self.nodes[at].link.port(), follows);
-        self.nodes[at].server.start_as(launch);
-        self.nodes[at].is_up = true;
+        if follows.is_none() {
+            self.nodes.iter_mut().for_each(|node| node.is_synced = false);
+        }
+        self.start_node(at, follows);
     }
 
     /// Starts a server that is away as a primary, which others may have replaced.
     pub(super) fn bring_up_alone(&mut self, at: usize) {
-        let launch = self.scenario.launch(self.nodes[at].link.port(), None);
+        self.start_node(at, None);
+    }
+
+    fn start_node(&mut self, at: usize, follows: Option<u16>) {
+        let launch = self.scenario.launch(self.nodes[at].link.port(), follows);
         self.nodes[at].server.start_as(launch);
         self.nodes[at].is_up = true;
     }
@@ -191,9 +197,11 @@ impl<'s> Trio<'s> {
         Ok(())
     }
 
-    /// Returns how far a replica is, if it is whole.
+    /// Returns how far a replica is, if it is whole. If all must acknowledge, one that does not
+    /// follow keeps all that was acknowledged, unless it lost its data.
     pub(super) fn whole(&self, at: usize) -> Result<Option<u64>, Violation> {
-        if !self.nodes[at].is_up || !self.nodes[at].is_synced {
+        let keeps_all = self.nodes[at].is_synced || self.scenario.quorum == Quorum::All;
+        if !self.nodes[at].is_up || !keeps_all {
             return Ok(None);
         }
         let facts = self.facts(at)?;
