@@ -5,12 +5,13 @@
 //! ([`testkit::load`]). Every seventh round ends by SIGTERM instead, and after every third one the
 //! next start is killed too. This tests what the end of a process may cost; simulated media test
 //! what a power loss may cost, since the caches of a CPU survive a kill. `tests/it/kill_canary.rs`
-//! shows that this check can fail.
+//! shows that this check can fail. After these scenarios come those of a primary and two replicas
+//! ([`replicas`]).
 //!
 //! This is a program, so that it can end with one line of figures: `make kill ROUNDS=500`.
 //! `KILL_ROUNDS` sets the kills of each scenario, a word on the command line chooses scenarios,
 //! `KILL_SEED` repeats a run's commands (its timing only roughly), `KILL_LOG` names a table to
-//! which the figures of each scenario are added.
+//! which the figures of each scenario are added, `KILL_STEPS` prints what was done to replicas.
 
 #![forbid(unsafe_code)]
 

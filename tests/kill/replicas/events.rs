@@ -28,7 +28,7 @@ type Done = Result<(), Violation>;
 impl Events<'_, '_> {
     /// Lets one event happen.
     pub(super) fn next(&mut self) -> Done {
-        self.pause(200, 80);
+        self.pause(300, 120);
         self.trio.refresh()?;
         match self.trio.random.u8(..22) {
             0..=6 => self.lose_primary(),
@@ -61,7 +61,7 @@ impl Events<'_, '_> {
         let fault = match random.u8(..8) {
             0 => Fault::Cut,
             1 => Fault::CutAfter(random.u64(..2000)),
-            2 => Fault::CutAfter(random.u64(..100_000)),
+            2 => Fault::CutAfter(random.u64(..500_000)),
             3 => Fault::Stall,
             4 => Fault::StallStream,
             5 => Fault::StallReplies,

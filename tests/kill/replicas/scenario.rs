@@ -36,14 +36,15 @@ fn journal() -> Launch {
     Launch::perdura_journal("everysec")
 }
 
-fn journal_always() -> Launch {
-    Launch::perdura_journal("always")
+/// Replies wait until the replicas have synced, too.
+fn journal_durable() -> Launch {
+    Launch::perdura_journal("always").args(["--repl-acknowledge-durable", "yes"])
 }
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     durable("replicas journal all", journal, Quorum::All),
     durable("replicas journal one", journal, Quorum::One),
-    durable("replicas journal always all", journal_always, Quorum::All),
+    durable("replicas journal durable all", journal_durable, Quorum::All),
     durable("replicas pmem clwb all", Launch::perdura_emulated, Quorum::All),
     durable("replicas pmem clwb one", Launch::perdura_emulated, Quorum::One),
     durable("replicas aof all", || Launch::perdura_aof("everysec"), Quorum::All),

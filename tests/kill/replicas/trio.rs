@@ -21,6 +21,10 @@ use testkit::{Client, Reply, Server};
 /// Maximum time for what is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Keys that are there from the beginning, and their length.
+const FILLINGS: usize = 1500;
+const FILLING: usize = 700;
+
 /// A server and the way to it.
 pub(super) struct Node {
     pub(super) server: Server,
@@ -60,7 +64,20 @@ impl<'s> Trio<'s> {
         let (nodes, steps) = (nodes.collect(), Vec::new());
         let mut trio = Trio { scenario, nodes, primary: 0, random, steps, began: Instant::now() };
         trio.settle()?;
+        trio.fill()?;
         Ok(trio)
+    }
+
+    /// Writes what makes a dump long enough to break in the middle.
+    fn fill(&self) -> Result<(), Violation> {
+        let value = "x".repeat(FILLING);
+        let set = |n: usize| vec!["SET".to_owned(), format!("filling:{n}"), value.clone()];
+        let sets: Vec<Vec<String>> = (0..FILLINGS).map(set).collect();
+        let replies = self.nodes[self.primary].server.client().pipeline(&sets);
+        match replies.map(|replies| replies.iter().all(Reply::is_ok)) {
+            Ok(true) => Ok(()),
+            other => violation(format!("nothing can be written: {other:?}")),
+        }
     }
 
     pub(super) fn note(&mut self, step: impl Into<String>) {
@@ -92,7 +109,6 @@ impl<'s> Trio<'s> {
     fn check(&self, at: usize, lines: &[&str]) -> Result<(), Violation> {
         match self.ask(at, lines)? {
             reply if reply.is_ok() => Ok(()),
-            Reply::Array(items) if items.iter().all(|item| !item.is_error()) => Ok(()),
             reply => violation(format!("server {at} answered {lines:?} by {reply}")),
         }
     }
@@ -159,12 +175,20 @@ impl<'s> Trio<'s> {
     }
 
     /// Makes a server that is up a replica of the primary. Whoever was connected to it has to ask
-    /// anew who that is, as Sentinel does it.
+    /// anew who that is, as Sentinel does it. While a dump arrives the server refuses it.
     pub(super) fn follow(&mut self, at: usize) -> Result<(), Violation> {
         let port = self.nodes[self.primary].link.port();
         self.nodes[at].is_synced = false;
         let follow = format!("REPLICAOF 127.0.0.1 {port}");
-        self.check(at, &["MULTI", &follow, "CLIENT KILL TYPE normal", "EXEC"])
+        self.wait(&format!("server {at} does not become a replica"), |trio| {
+            let reply = trio.ask(at, &["MULTI", &follow, "CLIENT KILL TYPE normal", "EXEC"])?;
+            let is_done = |item: &Reply| !item.is_error();
+            match &reply {
+                Reply::Array(items) if items.iter().all(is_done) => Ok(true),
+                Reply::Error(text) if text.starts_with("EXECABORT") => Ok(false),
+                _ => violation(format!("server {at} answered {follow} by {reply}")),
+            }
+        })
     }
 
     /// Makes a server the primary, for itself and for clients.
@@ -181,8 +205,13 @@ impl<'s> Trio<'s> {
         shared.primary.store(at, SeqCst);
     }
 
-    /// Sees which replicas have caught up with the primary.
+    /// Sees which replicas have caught up with the primary. One whose link is up may not have
+    /// noticed yet that the primary was started again: then it has another history.
     pub(super) fn refresh(&mut self) -> Result<(), Violation> {
+        if !self.nodes[self.primary].is_up {
+            return Ok(());
+        }
+        let history = self.facts(self.primary)?.remove("master_replid").unwrap_or_default();
         let port = self.nodes[self.primary].link.port().to_string();
         for at in self.others() {
             if self.nodes[at].is_up && !self.nodes[at].is_synced {
@@ -190,6 +219,7 @@ impl<'s> Trio<'s> {
                 let is = |field: &str, value: &str| facts.get(field).is_some_and(|v| v == value);
                 self.nodes[at].is_synced = is("role", "slave")
                     && is("master_port", &port)
+                    && is("master_replid", &history)
                     && is("master_link_status", "up")
                     && is("master_sync_in_progress", "0");
             }
