@@ -245,7 +245,8 @@ impl Asked {
             return Ok(Outcome::Refused);
         }
         let wrong = || {
-            let replies: Vec<String> = replies.iter().map(|r| format!("{r:.80}")).collect();
+            let shown = |reply: &Reply| reply.to_string().chars().take(80).collect::<String>();
+            let replies: Vec<String> = replies.iter().map(shown).collect();
             format!("{:?} {:?} was answered by {replies:?}", self.object, self.what)
         };
         match (&self.what, executed) {
@@ -253,7 +254,10 @@ impl Asked {
                 if !is_primary(role) || !more.iter().all(is_primary) {
                     return Ok(Outcome::Refused);
                 }
-                self.object.seen(found).map(Outcome::Done)
+                self.object
+                    .seen(found)
+                    .map(Outcome::Done)
+                    .map_err(|why| format!("{why:.200}: {}", wrong()))
             }
             (What::Append(value, _), [reply]) => match reply.int().map(usize::try_from) {
                 Some(Ok(count)) => Ok(Outcome::Done(What::Append(*value, count))),

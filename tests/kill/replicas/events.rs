@@ -306,9 +306,12 @@ impl Events<'_, '_> {
             return Ok(());
         }
         self.pause(100, 30);
-        match self.trio.random.u8(..6) {
+        let event = self.trio.random.u8(..7);
+        let target_was_killed = event == 3 && self.trio.nodes[target].is_up;
+        match event {
             0 => self.fault()?,
             1 => self.trio.nodes[target].link.spoil(None, Fault::Cut),
+            3 if target_was_killed => self.kill_target(target),
             2 if self.may_lose_primary()? => return self.lose_primary_within_failover(),
             _ => {}
         }
@@ -319,7 +322,13 @@ impl Events<'_, '_> {
             let facts = trio.facts(old)?;
             Ok(facts.get("master_failover_state").is_some_and(|state| state == "no-failover"))
         })?;
-        let masters = self.masters()?;
+        let mut masters = self.masters()?;
+        if masters.is_empty() && target_was_killed {
+            // It was the primary, with the old one as its only replica.
+            self.trio.note(format!("promotion of {old}"));
+            self.trio.promote(old, self.shared)?;
+            masters.push(old);
+        }
         let [new] = masters[..] else {
             return Err(Violation(format!("after a failover the primaries are {masters:?}")));
         };
@@ -337,6 +346,16 @@ impl Events<'_, '_> {
             self.trio.follow(third)?;
         }
         Ok(())
+    }
+
+    /// Kills the replica that is to be the primary, or is it already, and starts it again as a
+    /// replica.
+    fn kill_target(&mut self, target: usize) {
+        self.trio.note(format!("kill of {target} within the failover"));
+        self.trio.kill(target);
+        self.figures.replicas += 1;
+        self.pause(50, 30);
+        self.trio.bring_up(target);
     }
 
     fn may_lose_primary(&mut self) -> Result<bool, Violation> {

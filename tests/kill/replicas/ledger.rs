@@ -134,7 +134,7 @@ fn value(reply: &Reply) -> Result<Option<u64>, String> {
     let number = text.split(':').next().and_then(|number| number.parse().ok());
     match number {
         Some(number) if written(number) == text => Ok(Some(number)),
-        _ => Err(format!("a value that nobody wrote: {text:.80}")),
+        _ => Err(format!("a value that nobody wrote: {reply:.80}")),
     }
 }
 
