@@ -149,9 +149,8 @@ impl Connection {
                     break;
                 }
                 match step {
-                    // What arrived while replies waited for replicas may have whole commands.
-                    Step::Done if self.input.len() == 0 || self.missing > 0 => break,
-                    Step::Done | Step::More => {
+                    Step::Done => break,
+                    Step::More => {
                         if !poll_fn(|cx| Poll::Ready(self.try_write(cx))).await {
                             return;
                         }
@@ -243,6 +242,10 @@ impl Connection {
         }
         if !self.try_write(cx) {
             return Poll::Ready(false);
+        }
+        // What arrived while replies waited for replicas may have whole commands.
+        if self.input.len() > 0 && self.missing == 0 {
+            return Poll::Ready(true);
         }
         if self.input.has_no_space() && self.stream.poll_readable(cx).is_pending() {
             self.release();
