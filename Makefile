@@ -31,7 +31,7 @@ packages:
 		echo "expected replies are those of Redis 7.0.15; this is $$(redis-server --version)"
 
 # kill -9 under load, again and again, ROUNDS times for each way to persist: make kill ROUNDS=500 LOG=docs/evidence/kill.tsv
-# ONLY="aof always" chooses some of them.
+# ONLY="aof always" chooses some of them; ONLY=replicas those in which primaries are killed, whose clients wait for replicas.
 kill:
 	@KILL_ROUNDS=$(ROUNDS) $(if $(LOG),KILL_LOG=$(abspath $(LOG))) cargo test --quiet --release --package perdura-tests --test kill -- $(ONLY)
 

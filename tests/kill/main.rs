@@ -5,15 +5,17 @@
 //! ([`testkit::load`]). Every seventh round ends by SIGTERM instead, and after every third one the
 //! next start is killed too. This tests what the end of a process may cost; simulated media test
 //! what a power loss may cost, since the caches of a CPU survive a kill. `tests/it/kill_canary.rs`
-//! shows that this check can fail.
+//! shows that this check can fail. After these scenarios come those of a primary and two replicas
+//! ([`replicas`]).
 //!
 //! This is a program, so that it can end with one line of figures: `make kill ROUNDS=500`.
 //! `KILL_ROUNDS` sets the kills of each scenario, a word on the command line chooses scenarios,
 //! `KILL_SEED` repeats a run's commands (its timing only roughly), `KILL_LOG` names a table to
-//! which the figures of each scenario are added.
+//! which the figures of each scenario are added, `KILL_STEPS` prints what was done to replicas.
 
 #![forbid(unsafe_code)]
 
+mod replicas;
 mod report;
 mod scenario;
 
@@ -163,7 +165,7 @@ fn main() -> ExitCode {
     let seed = number("KILL_SEED").unwrap_or_else(|| fastrand::u64(..1_000_000));
     let chosen = |scenario: &&Scenario| words.iter().all(|word| scenario.name.contains(*word));
     let kills = AtomicU64::new(0);
-    let result = two_at_a_time(SCENARIOS.iter().filter(chosen), |scenario| {
+    let alone = two_at_a_time(SCENARIOS.iter().filter(chosen), |scenario| {
         match run_to_end(scenario, rounds, seed) {
             Ok(Some(figures)) => {
                 println!("{}: {figures} seed={seed}", scenario.name);
@@ -178,6 +180,9 @@ fn main() -> ExitCode {
         }
         Ok(())
     });
-    println!("kills={} lost={}", kills.into_inner(), u8::from(result.is_err()));
-    if result.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let rounds = number("KILL_ROUNDS").unwrap_or(3);
+    let together = alone.and_then(|()| replicas::run_all(&words, rounds, seed));
+    let kills = kills.into_inner() + together.unwrap_or(0);
+    println!("kills={kills} lost={}", u8::from(together.is_err()));
+    if together.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

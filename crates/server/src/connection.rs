@@ -243,6 +243,10 @@ impl Connection {
         if !self.try_write(cx) {
             return Poll::Ready(false);
         }
+        // What arrived while replies waited for replicas may have whole commands.
+        if self.input.len() > 0 && self.missing == 0 {
+            return Poll::Ready(true);
+        }
         if self.input.has_no_space() && self.stream.poll_readable(cx).is_pending() {
             self.release();
             return Poll::Pending;

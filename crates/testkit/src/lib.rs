@@ -15,6 +15,7 @@ mod client;
 mod data;
 pub mod evidence;
 mod launch;
+pub mod linear;
 pub mod load;
 mod ports;
 mod reply;

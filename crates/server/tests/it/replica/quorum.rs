@@ -92,3 +92,26 @@ fn a_durable_acknowledgement_comes_from_what_is_durable() {
     let _durable = start_replica(Launch::perdura_journal("always"), &primary);
     assert!(waiting.receive().expect("a reply").is_ok());
 }
+
+#[test]
+fn a_command_whose_end_arrives_while_the_one_before_it_waits_is_executed() {
+    let primary = volatile().args(["--repl-acknowledge", "1"]).start();
+    let (mut client, mut admin) = (primary.client(), primary.client());
+    let part = b"*3\r\n$3\r\nSET\r\n$3\r\none\r\n$1\r\n1\r\n*3\r\n$3\r\nSET\r\n$5\r\nother\r\n";
+    client.send_raw(part).expect("it is sent");
+    wait_until("it waits", || info(&mut admin, "replies_waiting_for_replicas") == "1");
+    let mut read = || -> u64 {
+        admin.info("stats")["total_net_input_bytes"].parse().expect("a number of bytes")
+    };
+    let (first, mut last) = (read(), read());
+    let own = last - first;
+    client.send_raw(b"$1\r\n2\r\n").expect("it is sent");
+    wait_until("the rest is not read", || {
+        let before = std::mem::replace(&mut last, read());
+        last > before + own
+    });
+    let _replica = start_replica(volatile(), &primary);
+    for _ in 0..2 {
+        assert!(client.receive().expect("a reply").is_ok());
+    }
+}
