@@ -120,6 +120,10 @@ pub(crate) fn leave(shared: &Shared) {
     if !engine.keyspace().heap().is_durable() || shared.shutdown.has_failed() {
         return;
     }
+    if !engine.replication().is_replica() {
+        // What this server has changed since it is the primary is in its own history.
+        forget(shared);
+    }
     let position = || present(engine).map(saved);
     match engine.keyspace().leave_position(position, engine.clock().unix_ms()) {
         Ok(None) => {}

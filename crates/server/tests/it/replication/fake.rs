@@ -93,7 +93,8 @@ impl Fake {
             dump.resize(len.unwrap_or_else(|| panic!("{head}")), 0);
             self.stream.read_exact(&mut dump).expect("the dump");
         }
-        assert!(dump.starts_with(b"REDIS00"), "{}", dump.escape_ascii());
+        let is_dump = [&b"REDIS00"[..], b"VALKEY0"].iter().any(|name| dump.starts_with(name));
+        assert!(is_dump, "{}", dump.escape_ascii());
         dump
     }
 

@@ -18,6 +18,7 @@ fn a_replica_introduces_itself_and_gets_a_dump_with_a_mark() {
     fake.check("REPLCONF rdb-filter-only \"\"", "+OK");
     fake.send("PSYNC ? -1");
     let dump = fake.take_dump();
+    assert!(dump.starts_with(b"VALKEY080"), "{}", dump.escape_ascii());
     assert!(dump.windows(6).any(|part| part == b"before"), "{}", dump.escape_ascii());
     assert_eq!(info(&mut client, "master_replid"), fake.id);
     assert_eq!(end(&mut client), fake.offset);
