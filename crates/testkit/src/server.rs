@@ -121,10 +121,26 @@ impl Server {
         prlimit(Some(self.process()), Resource::Fsize, limit).expect("a limit can be lowered");
     }
 
-    /// Stops the process where it is, until [`Server::resume`].
+    /// Stops the process where it is, until [`Server::resume`]. When this returns, none of its
+    /// threads goes on.
     #[track_caller]
     pub fn pause(&self) {
         kill_process(self.process(), Signal::STOP).expect("SIGSTOP can be sent");
+        let start = Instant::now();
+        while !self.is_stopped() {
+            assert!(start.elapsed() < Duration::from_secs(30), "the process does not stop");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Returns true if all threads are stopped, or there is no process.
+    fn is_stopped(&self) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).into_iter().flatten();
+        let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status"));
+        threads.flatten().filter_map(|thread| status(thread).ok()).all(|status| {
+            let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+            state.is_none_or(|state| state.trim_start().starts_with(['T', 't', 'Z', 'X']))
+        })
     }
 
     /// Lets a paused process continue.
