@@ -87,6 +87,7 @@ fn save(engine: &Engine) -> Vec<u8> {
         compresses: true,
         has_checksum: true,
         is_base: false,
+        is_for_valkey: false,
         is_background: false,
         backend: "aof",
         spool: &|| Ok(Box::new(Cursor::new(Vec::new()))),

@@ -150,6 +150,7 @@ fn save_options(is_base: bool) -> SaveOptions<'static> {
         compresses: true,
         has_checksum: true,
         is_base,
+        is_for_valkey: false,
         is_background: false,
         backend: "test",
         spool: &|| Ok(Box::new(Cursor::new(Vec::new()))),

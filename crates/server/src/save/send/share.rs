@@ -65,6 +65,11 @@ impl Receiver {
         Receiver { dump, pass, head: Vec::new(), has_piece: false }
     }
 
+    /// Returns the database that is selected where its stream begins.
+    fn database(&self) -> Option<u32> {
+        (self.dump.stream)().map(|point| point.db)
+    }
+
     /// Passes on a piece, after the head. Returns false if the receiver does not take it now.
     fn offer(&mut self, piece: &[u8]) -> Result<bool, Gone> {
         if !self.head.is_empty() {
@@ -123,10 +128,9 @@ impl<'s> Share<'s> {
 
     /// Fixes the dump, and sends what comes before it.
     pub(super) fn cut(&self, head: &str) {
-        let mut state = self.state();
-        state.begun = state.receivers.len();
-        for receiver in &mut state.receivers {
-            let mut first = (receiver.dump.at_cut)();
+        self.cut_later();
+        for receiver in &mut self.state().receivers {
+            let mut first = std::mem::take(&mut receiver.head);
             first.extend_from_slice(head.as_bytes());
             if let Passed::Later(first) = receiver.pass.pass(first) {
                 receiver.head = first;
@@ -134,16 +138,26 @@ impl<'s> Share<'s> {
         }
     }
 
-    /// Fixes the dump; what comes before it is sent with it.
+    /// Fixes the dump; what comes before it is sent with it. A replica that passes on what it
+    /// receives may have received a SELECT between the cuts of two receivers. As a dump names one
+    /// database, those that are to begin with another than the first are disconnected, and come
+    /// again.
     pub(super) fn cut_later(&self) {
         let mut state = self.state();
-        state.begun = state.receivers.len();
         for receiver in &mut state.receivers {
             receiver.head = (receiver.dump.at_cut)();
         }
+        let all = state.receivers.len();
+        let first = state.receivers.first().and_then(Receiver::database);
+        state
+            .receivers
+            .retain(|receiver| !receiver.dump.form.is_for_replica || receiver.database() == first);
+        state.begun = state.receivers.len();
+        self.left(all - state.begun);
     }
 
-    /// Returns the place of the dump in the stream, which is the same for all receivers.
+    /// Returns the place of the dump in the stream: for replicas only the database that is selected
+    /// there, which is the same for all receivers.
     pub(super) fn stream(&self) -> Option<StreamPoint> {
         self.state().receivers.first().and_then(|receiver| (receiver.dump.stream)())
     }
@@ -227,7 +241,8 @@ impl<'s> Share<'s> {
         self.left(before - state.receivers.len());
     }
 
-    /// Notes that the dump has waited, and begins the file if that was too long.
+    /// Notes that the dump has waited, and begins the file if that was too long. If there can be
+    /// none, those that are waited for are disconnected.
     fn lose_patience(&self, state: &mut State) {
         state.waited += FULL_WAIT;
         let is_idle = |receiver: &Receiver| receiver.has_piece && receiver.pass.is_idle();
@@ -237,19 +252,29 @@ impl<'s> Share<'s> {
         let values = self.saver.shared.config.values();
         let timeout = Duration::from_secs(values.repl_timeout.unsigned_abs());
         let is_over = state.held_up >= PATIENCE || state.waited >= timeout;
-        if !is_over || state.never_aside {
+        if !is_over {
             return;
         }
-        match Rest::begin(values.dir.to_text().as_ref()) {
-            Ok(rest) => {
-                tracing::info!("A receiver of a dump is slow: the rest is kept in a file for it");
-                state.rest = Some(rest);
-            }
-            Err(error) => {
-                tracing::warn!("The rest of a dump cannot be kept in a file: {error}");
-                state.never_aside = true;
+        if !state.never_aside {
+            match Rest::begin(values.dir.to_text().as_ref()) {
+                Ok(rest) => {
+                    tracing::info!(
+                        "A receiver of a dump is slow: the rest is kept in a file for it"
+                    );
+                    state.rest = Some(rest);
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!("The rest of a dump cannot be kept in a file: {error}");
+                    state.never_aside = true;
+                }
             }
         }
+        let before = state.receivers.len();
+        state.receivers.retain(|receiver| receiver.has_piece);
+        let slow = before - state.receivers.len();
+        tracing::warn!("Disconnecting {slow} slow receivers of a dump, for which others wait");
+        self.left(slow);
     }
 
     /// Gives a receiver the rest, from an offset of a file on, by a thread of its own.
@@ -293,11 +318,14 @@ impl<'s> Share<'s> {
             self.serve_aside(state, receiver, rest);
         }
         if let Some(rest) = &state.rest {
-            if !is_sized && let Err(error) = rest.append(state.tail.as_bytes()) {
-                tracing::warn!("The rest of a dump cannot be kept in a file: {error}");
-                rest.fail();
+            let tail = if is_sized { "" } else { state.tail.as_str() };
+            match rest.append(tail.as_bytes()) {
+                Ok(()) => rest.complete(),
+                Err(error) => {
+                    tracing::warn!("The rest of a dump cannot be kept in a file: {error}");
+                    rest.fail();
+                }
             }
-            rest.complete();
         }
     }
 

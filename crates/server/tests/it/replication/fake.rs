@@ -56,6 +56,17 @@ impl Fake {
         }
     }
 
+    /// Returns true if a line comes, false if the primary has closed the connection.
+    pub(super) fn has_line(&mut self) -> bool {
+        loop {
+            match self.stream.fill_buf() {
+                Ok([b'\n', ..]) => self.stream.consume(1),
+                Ok(bytes) => return !bytes.is_empty(),
+                Err(_) => return false,
+            }
+        }
+    }
+
     /// Sends a command, and checks the reply's line.
     #[track_caller]
     pub(super) fn check(&mut self, line: &str, expected: &str) {

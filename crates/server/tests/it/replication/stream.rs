@@ -1,9 +1,11 @@
 //! What is in the stream: effects, in the form in which each replica gets the same data from them.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use testkit::{Client, Launch, Server};
 
-use super::fake::Fake;
-use super::{end, primary, quiet, replica, wait_until};
+use super::fake::{CAPABLE, Fake};
+use super::{end, info, primary, quiet, replica, wait_until};
 
 /// A primary, a client of it, and its replica.
 struct Pair {
@@ -310,4 +312,62 @@ fn a_primary_shows_that_it_is_alive() {
     let mut client = server.client();
     client.check("CONFIG SET repl-ping-replica-period 3600", "OK");
     replica.catch_up(&mut client);
+}
+
+/// Returns the database that a dump says is selected where the stream goes on.
+fn database_of(dump: &[u8]) -> u8 {
+    const NAME: &[u8] = b"repl-stream-db\xc0";
+    let at = dump.windows(NAME.len()).position(|part| part == NAME).expect("it is named");
+    dump[at + NAME.len()]
+}
+
+/// Ends a writer when it is dropped, also by a panic.
+struct Ends<'f>(&'f AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// A SELECT may come between the cuts of two receivers of one dump.
+#[test]
+fn receivers_of_one_dump_in_the_middle_of_a_chain_begin_with_its_database() {
+    let first = primary().start();
+    let follows = format!("127.0.0.1 {}", first.port());
+    let middle = primary().args(["--replicaof", &follows]).start();
+    let mut client = middle.client();
+    wait_until("it follows", || info(&mut client, "master_link_status") == "up");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut writer = first.client();
+            let lines = ["SELECT 0", "SET in0 1", "SELECT 1", "SET in1 1"];
+            let lines = lines.map(|line| line.split(' ').collect::<Vec<&str>>());
+            while !is_over.load(Relaxed) {
+                writer.send_pipeline(&lines).expect("they are sent");
+                lines.iter().for_each(|_| drop(writer.receive()));
+            }
+        });
+        let _ends = Ends(&is_over);
+        let mut served = 0;
+        while served < 300 {
+            let mut fakes: Vec<Fake> = (0..6).map(|_| Fake::connect(&middle)).collect();
+            fakes.iter_mut().for_each(|fake| fake.check(CAPABLE, "+OK"));
+            fakes.iter_mut().for_each(|fake| fake.send("PSYNC ? -1"));
+            for fake in &mut fakes {
+                if !fake.has_line() {
+                    // Its stream would begin with another database: it is to come again.
+                    continue;
+                }
+                let db = database_of(&fake.take_dump());
+                fake.acknowledge();
+                let command = fake.command();
+                if let Some(in_db) = command.strip_prefix("SET in") {
+                    assert_eq!(in_db, format!("{db} 1"));
+                }
+                served += 1;
+            }
+        }
+    });
 }
