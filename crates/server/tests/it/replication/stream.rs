@@ -350,8 +350,11 @@ fn receivers_of_one_dump_in_the_middle_of_a_chain_begin_with_its_database() {
             }
         });
         let _ends = Ends(&is_over);
+        // Before it has received a SELECT, none is selected.
+        client.check("SELECT 1", "OK");
+        wait_until("it has the last key", || client.run("DBSIZE").int() == Some(1));
         let mut served = 0;
-        while served < 300 {
+        while served < 120 {
             let mut fakes: Vec<Fake> = (0..6).map(|_| Fake::connect(&middle)).collect();
             fakes.iter_mut().for_each(|fake| fake.check(CAPABLE, "+OK"));
             fakes.iter_mut().for_each(|fake| fake.send("PSYNC ? -1"));
