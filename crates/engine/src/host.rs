@@ -30,7 +30,7 @@ pub enum Passed {
     Gone,
 }
 
-/// What kind of dump a receiver wants. Receivers of the same form can share one.
+/// The kind of dump that a receiver wants. Receivers of the same form can share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DumpForm {
     /// Whether it is sent while it is made, with a mark at its end; else it is made in a file, and
@@ -51,7 +51,7 @@ impl DumpForm {
 
 /// A dump that is to be sent.
 pub struct SentDump {
-    /// What kind of dump it is.
+    /// The kind of the dump.
     pub form: DumpForm,
     /// Runs when the data is fixed, while nothing can change; returns what is to be sent before the
     /// dump.

@@ -94,7 +94,7 @@ pub fn why_no_writes(engine: &Engine) -> Option<String> {
 
 /// The memory that replication takes, shared out as by Redis.
 pub(super) struct ReplicaMemory {
-    /// What is kept of the stream,
+    /// The bytes of the stream that are kept,
     pub(super) stream: u64,
     /// ... for replicas that come back,
     pub(super) backlog: u64,

@@ -167,7 +167,7 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
     place
 }
 
-/// What the connection has to do next while a dump is sent.
+/// The next thing for the connection to do while a dump is sent.
 enum DumpEvent {
     /// There is a piece of the dump; none is left if it is empty.
     Piece(Vec<u8>),

@@ -23,7 +23,7 @@ struct Shared {
     has_failed: AtomicBool,
 }
 
-/// What a receiver gets next of the file.
+/// The next piece of the file for a receiver.
 pub(super) enum NextPiece {
     /// Bytes.
     Bytes(Vec<u8>),

@@ -50,7 +50,7 @@ struct State {
     rest: Option<Rest>,
     /// The threads that serve these hold it, too.
     served: Arc<()>,
-    /// What ends the dump, for each receiver.
+    /// The bytes that end the dump, for each receiver.
     tail: String,
     never_aside: bool,
     /// How long the dump has waited for receivers,

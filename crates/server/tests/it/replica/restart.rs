@@ -313,7 +313,7 @@ fn a_replica_whose_data_was_changed_otherwise_gets_all_after_a_crash() {
     }
 }
 
-/// What changes no data takes a place in the stream, too.
+/// Commands that change no data take a place in the stream, too.
 #[test]
 fn a_replica_that_crashes_after_many_messages_continues() {
     let message = "m".repeat(20_000);

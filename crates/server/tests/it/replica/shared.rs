@@ -10,7 +10,7 @@ use super::{PATIENCE, count_in_log, info, volatile, wait_for_log, wait_until};
 /// A replica that is written by hand: it takes its dump as slowly as the test wants.
 struct Taker(BufReader<TcpStream>);
 
-/// What comes before a dump with a mark.
+/// The lines before a dump with a mark.
 #[derive(Debug, PartialEq)]
 struct Head {
     reply: String,
