@@ -16,6 +16,7 @@ use crate::shared::Shared;
 /// Returns the place that the opening of the pool has found.
 pub(crate) fn found(keyspace: &Keyspace) -> Option<Position> {
     let position = keyspace.take_position().filter(|_| !keyspace.has_media_errors())?;
+    sync(keyspace);
     let StreamPosition { id, offset, db, second } = position;
     Some(Position {
         id: Id::from_random(id),
@@ -75,12 +76,24 @@ pub(crate) fn point(engine: &Engine) -> Option<StreamPoint> {
 /// primary keeps no more than `repl-backlog-size`, a megabyte on a Redis.
 const STEP: u64 = 64 << 10;
 
-/// Keeps the place in the pool while this replica follows the history of `epoch`. Nothing of that
-/// is executed meanwhile. After an error an older place may be there, of another history.
+/// Keeps the place in the pool while this replica follows the history of `epoch`, durably from now
+/// on. Nothing of that is executed meanwhile. After an error an older place may be there, of another
+/// history.
 pub(crate) fn keep(shared: &Shared, epoch: u64) -> Result<(), CommitError> {
     let engine = &shared.engine;
     let position = || present(engine).filter(|position| position.epoch == epoch).map(saved);
-    engine.keyspace().keep_position(position, engine.clock().unix_ms()).map(drop)
+    if engine.keyspace().keep_position(position, engine.clock().unix_ms())? {
+        sync(engine.keyspace());
+    }
+    Ok(())
+}
+
+/// Makes durable that a place is kept. Nobody waits for that, so that with a journal it might stay
+/// in this process for a second, and a crash would cost a dump.
+fn sync(keyspace: &Keyspace) {
+    let region = keyspace.heap().region();
+    // A journal that fails ends the service by itself.
+    let _ = region.sync_up_to(region.appended());
 }
 
 /// Moves the place in the pool to the end of the stream, if much of that changed no data. Nothing
