@@ -184,8 +184,9 @@ impl Failure {
     }
 }
 
-/// The longest code; a longer first word is not a code.
-const LONGEST_CODE: usize = 31;
+/// The longest code: with a dash before it and a space after it, 32 bytes. A longer first word is
+/// not a code.
+const LONGEST_CODE: usize = 30;
 
 /// Returns the first word of an error's text, which is empty if the text begins with a space, as in
 /// Redis; `ERR` if the text has no word that could be a code.

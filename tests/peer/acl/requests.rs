@@ -124,10 +124,12 @@ impl Chosen<'_> {
     /// A request for one of these commands.
     pub(crate) fn request(&self, random: &mut Rng) -> Words {
         let (container, spec) = self.specs[random.usize(..self.specs.len())];
-        match container {
+        let mut request = match container {
             Some(container) => request::sub_request(container, spec, random),
             None => request::request(spec, random),
-        }
+        };
+        request.iter_mut().skip(1).for_each(as_c_reads_it);
+        request
     }
 
     /// Returns true if a request may be executed: it neither waits nor changes the server.
@@ -139,5 +141,16 @@ impl Chosen<'_> {
         !WAITING.contains(&&*name)
             && !name.starts_with('b')
             && spec.is_some_and(|(_, spec)| !HARMFUL.contains(&spec.group))
+    }
+}
+
+/// Makes a word of an argument that C reads in part: redis-server takes what is before a zero for
+/// the first argument that a rule allows, and the digits of a wrong number for a number of keys.
+fn as_c_reads_it(word: &mut Vec<u8>) {
+    let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if digits > 0 {
+        word.truncate(digits);
+    } else if let Some(zero) = word.iter().position(|byte| *byte == 0) {
+        word[zero] = b'0';
     }
 }

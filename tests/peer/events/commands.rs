@@ -313,7 +313,7 @@ pub(super) const READS: &[&str] = &[
     "KEYS *",
     "SORT_RO $l ALPHA",
     "SORT $l ALPHA",
-    "DUMP $s",
+    "DUMP s1",
     "HRANDFIELD none",
     "ECHO $v",
     "ping",

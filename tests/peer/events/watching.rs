@@ -202,8 +202,10 @@ impl Story<'_> {
         }
         let by = [ADMIN, by, 1][self.random.usize(..3)];
         // The administrator is asked between the steps. A subscriber that publishes in a
-        // transaction gets its own message after the reply here, and before it in Redis.
-        let is_queued = by != ADMIN && !self.listens[by] && self.random.u8(..3) == 0;
+        // transaction gets its own message after the reply here, and before it in Redis, and a
+        // client that monitors one gets its lines within the array of the reply there.
+        let is_watched = self.listens[by] || self.monitoring > 0;
+        let is_queued = by != ADMIN && !is_watched && self.random.u8(..3) == 0;
         if is_queued {
             self.line(by, "MULTI");
         }

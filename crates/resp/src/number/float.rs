@@ -64,10 +64,11 @@ fn from_hex(digits: &[u8]) -> Option<f64> {
 /// Writes a double with 17 significant digits, like C's `%.17g`; infinities as `inf` and `-inf`.
 pub fn write_f64(out: &mut Vec<u8>, value: f64) {
     if !value.is_finite() {
-        let text: &[u8] = match (value.is_nan(), value > 0.0) {
-            (true, _) => b"nan",
-            (_, true) => b"inf",
-            (_, false) => b"-inf",
+        let text: &[u8] = match (value.is_nan(), value.is_sign_negative()) {
+            (true, false) => b"nan",
+            (true, true) => b"-nan",
+            (false, false) => b"inf",
+            (false, true) => b"-inf",
         };
         return out.extend_from_slice(text);
     }
@@ -215,6 +216,8 @@ mod tests {
 
     #[test]
     fn doubles_are_written_with_17_digits() {
+        written(f64::NAN, "nan");
+        written(-f64::NAN, "-nan");
         written(0.0, "0");
         written(-0.0, "-0");
         written(3.0, "3");

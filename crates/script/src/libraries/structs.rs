@@ -216,7 +216,9 @@ fn unpack(call: &Arguments<'_>) -> Results {
                         Some(Value::Number(size)) => size,
                         _ => return Err("format 'c0' needs a previous size".into()),
                     };
-                    let fits = size >= 0.0 && size <= (data.len() - position) as f64;
+                    // As C converts it on x86-64: towards zero, and to zero if it is too large.
+                    let size = if size >= 18_446_744_073_709_551_616.0 { 0.0 } else { size };
+                    let fits = size > -1.0 && size <= (data.len() - position) as f64;
                     end = if fits { position + size as usize } else { return Err(short()) };
                 }
                 let text = call.lua.create_string(&data[position..end])?;

@@ -152,7 +152,9 @@ local function caught(ok, ...)
   if type(err) ~= 'table' then err = native.plain_error(err) end
   if type(err) == 'table' then
     local text = err.err
-    if type(text) == 'string' or type(text) == 'number' then err = text end
+    -- Redis leaves a field that is no text on the stack, behind the table.
+    if type(text) ~= 'string' and type(text) ~= 'number' then return false, err, text end
+    err = text
   end
   return false, err
 end

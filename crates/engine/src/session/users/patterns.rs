@@ -63,10 +63,9 @@ impl Patterns<KeyPattern> {
 
     /// Returns true if this use of a key is allowed.
     pub(crate) fn admits(&self, key: &[u8], access: Access) -> bool {
-        let fits = |known: &KeyPattern| {
-            known.access.includes(access) && resp::glob::matches(&known.pattern, key)
-        };
-        self.all || self.some.iter().any(fits)
+        let admits =
+            |known: &KeyPattern| known.access.includes(access) && fits(&known.pattern, key);
+        self.all || self.some.iter().any(admits)
     }
 
     /// Returns true if this use of every key is allowed.
@@ -87,10 +86,18 @@ impl Patterns<Box<[u8]>> {
 
     /// Returns true if a channel may be used; a pattern of channels only if it is one of these.
     pub fn admits_channel(&self, name: &[u8], is_pattern: bool) -> bool {
-        let fits = |known: &[u8]| match is_pattern {
+        let admits = |known: &[u8]| match is_pattern {
             true => known == name,
-            false => resp::glob::matches(known, name),
+            false => fits(known, name),
         };
-        self.all || self.some.iter().any(|known| fits(known))
+        self.all || self.some.iter().any(|known| admits(known))
+    }
+}
+
+/// Returns true if a name matches a pattern. As in Redis, no star matches the empty name.
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    match name {
+        [] => pattern.is_empty(),
+        _ => resp::glob::matches(pattern, name),
     }
 }

@@ -285,24 +285,22 @@ fn is_beyond_json(text: &[u8]) -> bool {
 /// Reads a number like C's `strtod`. Returns it with its length.
 fn parse_number(text: &[u8]) -> Option<(f64, usize)> {
     let signed = usize::from(matches!(text.first(), Some(b'+' | b'-')));
-    let sign = if text.first() == Some(&b'-') { -1.0 } else { 1.0 };
+    let is_negative = text.first() == Some(&b'-');
+    // A product with -1 would not change the sign of what is not a number.
+    let signed_value = |value: f64| if is_negative { -value } else { value };
     let rest = &text[signed..];
     let starts = |name: &str| {
         rest.get(..name.len()).is_some_and(|head| head.eq_ignore_ascii_case(name.as_bytes()))
     };
     for (name, value) in [("infinity", f64::INFINITY), ("inf", f64::INFINITY), ("nan", f64::NAN)] {
         if starts(name) {
-            return Some((sign * value, signed + name.len()));
+            return Some((signed_value(value), signed + name.len()));
         }
     }
-    if starts("0x") {
-        let digits = rest[2..].iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-        if digits > 0 {
-            let value = rest[2..2 + digits].iter().fold(0.0, |value, digit| {
-                value * 16.0 + f64::from((*digit as char).to_digit(16).unwrap_or(0))
-            });
-            return Some((sign * value, signed + 2 + digits));
-        }
+    if starts("0x")
+        && let Some((value, length)) = parse_hexadecimal(rest)
+    {
+        return Some((signed_value(value), signed + length));
     }
     let count = |from: usize| rest[from..].iter().take_while(|b| b.is_ascii_digit()).count();
     let whole = count(0);
@@ -325,5 +323,60 @@ fn parse_number(text: &[u8]) -> Option<(f64, usize)> {
         }
     }
     let number: f64 = std::str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
-    Some((sign * number, signed + end))
+    Some((signed_value(number), signed + end))
+}
+
+/// Reads the hexadecimal number at the beginning of a text, with a fraction and a power of two.
+/// Returns it with its length.
+fn parse_hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
+    let digits = |from: usize| text[from..].iter().take_while(|b| b.is_ascii_hexdigit()).count();
+    let prefix = "0x".len();
+    let whole = digits(prefix);
+    let mut end = prefix + whole;
+    if text.get(end) == Some(&b'.') {
+        end += 1 + digits(end + 1);
+    }
+    if end - prefix <= 1 && whole == 0 {
+        return None;
+    }
+    let mut is_small = false;
+    if matches!(text.get(end), Some(b'p' | b'P')) {
+        let sign = text.get(end + 1).copied();
+        let from = end + 1 + usize::from(matches!(sign, Some(b'+' | b'-')));
+        let power = text.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
+        if power > 0 {
+            end = from + power;
+            is_small = sign == Some(b'-');
+        }
+    }
+    let out_of_range = if is_small { 0.0 } else { f64::INFINITY };
+    Some((resp::number::parse_f64(&text[..end]).unwrap_or(out_of_range), end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hexadecimal_numbers_are_read_as_by_c() {
+        for (text, number, length) in [
+            ("0x1F,", 31.0, 4),
+            ("-0x.8p1]", -1.0, 7),
+            ("0x.0xEE", 0.0, 4),
+            ("0x1.8", 1.5, 5),
+            ("0x1.p-1p", 0.5, 7),
+            ("0xap+", 10.0, 3),
+            ("0x1p", 1.0, 3),
+            ("0x.", 0.0, 1),
+            ("0xg", 0.0, 1),
+            ("0x1p1100 ", f64::INFINITY, 8),
+            ("0x1p99999999999999999999", f64::INFINITY, 24),
+            ("0x1p-1074", f64::from_bits(1), 9),
+            ("0x0p9999", 0.0, 8),
+        ] {
+            assert_eq!(parse_number(text.as_bytes()), Some((number, length)), "{text}");
+        }
+        let nan = parse_number(b"-nan").expect("strtod reads it");
+        assert!(nan.0.is_nan() && nan.0.is_sign_negative());
+    }
 }
