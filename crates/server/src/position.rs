@@ -77,8 +77,8 @@ pub(crate) fn point(engine: &Engine) -> Option<StreamPoint> {
 const STEP: u64 = 64 << 10;
 
 /// Keeps the place in the pool while this replica follows the history of `epoch`, durably from now
-/// on. Nothing of that is executed meanwhile. After an error an older place may be there, of another
-/// history.
+/// on. Nothing of that is executed meanwhile. After an error an older place may be there, of
+/// another history.
 pub(crate) fn keep(shared: &Shared, epoch: u64) -> Result<(), CommitError> {
     let engine = &shared.engine;
     let position = || present(engine).filter(|position| position.epoch == epoch).map(saved);
