@@ -73,9 +73,9 @@ Known differences:
   their requests. Requests of clients on different threads that arrive at almost the same time may
   be read in a different order; with one thread (`--threads 1`) they are read in the order of
   arrival.
-- A message that a client publishes within MULTI to a channel to which it subscribes itself (RESP3)
-  comes after the reply to EXEC; in Redis 7.0 it is in the middle of that reply's array, which
-  clients cannot parse.
+- A message that a client publishes within MULTI or a script to a channel to which it subscribes
+  itself (RESP3) comes after the reply; in Redis 7.0 it comes before that of a script, and in the
+  middle of the array of EXEC, which clients cannot parse.
 - PUBLISH is an error in a script or transaction that has published 64 MiB to subscribers.
 - Keyspace notifications: a command that fails sends no keymiss, and one that finds an expired key
   sends expired after it; new comes before all other events of its command (MSET, SMOVE); a
@@ -93,8 +93,7 @@ Known differences:
   after it had begun, and executed again there, and those of a script that was run again since it
   needed a key which it had not declared. CLIENT UNBLOCK makes no failed call, and a
   client that XADD serves counts as one that read. CLIENT LIST has no flag d, and after a watched key has changed it goes on to count what is
-  queued. struct.size refuses a letter that is no format. A pattern `*` of ACL that is limited to
-  reading or writing fits the empty key, which it does not in Redis.
+  queued. struct.size refuses a letter that is no format.
 - ACL LOG keeps 1024 bytes of a key, channel or name. INFO has acl_access_denied_*, as in Redis 7.2.
   Rules may name commands of Redis 7.0 that are missing here (MODULE LOAD): what is said of
   them is kept. A first argument that has spaces, and a pattern of a selector that ends with a
