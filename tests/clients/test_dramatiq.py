@@ -38,5 +38,6 @@ def test_no_message_is_lost(backend, jobs, kills, monkeypatch):
 
 
 def test_a_server_that_forgets_is_noticed(few_jobs, monkeypatch):
+    # A worker may have fetched all that waits, so that a single kill makes nobody lose anything.
     with pytest.raises(Lost):
-        check("volatile", few_jobs, 1, monkeypatch)
+        check("volatile", few_jobs, 4, monkeypatch)
