@@ -330,7 +330,7 @@ fn required(args: &[Arg]) -> Vec<&'static str> {
         .collect()
 }
 
-/// What a batch prefetches are the arguments that are documented as members or fields.
+/// A batch prefetches the arguments that are documented as members or fields.
 #[test]
 fn the_members_that_are_prefetched_are_those_of_the_documentation() {
     let engine = engine(volatile(1, 1 << 20));

@@ -18,6 +18,8 @@ pub type Keys<'a> = SmallVec<[Key<'a>; 4]>;
 const USUAL: usize = 64;
 /// Maximum of members of one command that are prefetched.
 const MEMBERS: usize = 4;
+/// Maximum length of a member that is prefetched: to hash a longer one takes longer than a miss.
+const SHORT: usize = 256;
 
 /// The words of a request with what the engine knows of them.
 #[derive(Clone, Copy)]
@@ -124,7 +126,8 @@ impl<'a> Batch<'a> {
             match spec.members {
                 None => drop(keyspace.prefetch_value(key, None)),
                 Some(named) => {
-                    let some = named.of(request.args).take(MEMBERS);
+                    let some =
+                        named.of(request.args).take(MEMBERS).filter(|one| one.len() <= SHORT);
                     members.extend(some.filter_map(|one| keyspace.prefetch_value(key, Some(one))));
                 }
             }

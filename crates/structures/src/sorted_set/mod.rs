@@ -60,6 +60,8 @@ impl Kind for ByScore {
 
 /// The number of members to prefetch ahead of the one that is read.
 const PREFETCHED: usize = 4;
+/// Maximum length of a member whose slots are prefetched.
+const SHORT: usize = 256;
 
 const SIGN: u64 = 1 << 63;
 
@@ -369,7 +371,11 @@ impl SortedSet {
             member_of(later).prefetch(view);
         }
         if let Some(soon) = at.nearby_item(view, PREFETCHED, backwards) {
-            self.dict.prefetch_bucket(view, hash(&member_of(soon).field(view)));
+            let field = member_of(soon).field(view);
+            // To hash a longer one takes longer than a miss.
+            if field.len() <= SHORT {
+                self.dict.prefetch_bucket(view, hash(&field));
+            }
         }
     }
 }
