@@ -17,6 +17,7 @@ use crate::journal::{
 use crate::mapping::PAGE;
 use crate::region::Region;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -295,7 +296,31 @@ impl Region {
             return self.allocate_journaled(journal, new, new);
         }
         self.allocate_journaled(journal, old, new)?;
-        if self.file.is_some() && old.is_multiple_of(PAGE) {
+        self.map_zeros(old, new)
+    }
+
+    /// Makes a new region this long. With a journal, only some parts get space in the file
+    /// ([`Region::back`] gives others theirs), and the next fence makes that durable.
+    pub fn begin_sparse(&self, len: u64, parts: &[Range<u64>]) -> Result<(), GrowError> {
+        let Some(journal) = &self.journal else { return self.grow(len) };
+        self.grow_by(len, |old| {
+            journal.allocate_parts(parts, len).map_err(|source| refused(len, source))?;
+            self.map_zeros(old, len)
+        })
+    }
+
+    /// Reserves space in the file for bytes of a region with a journal, whatever they are.
+    pub fn reserve_space(&self, from: u64, to: u64) -> Result<(), GrowError> {
+        let Some(journal) = self.journal.as_ref().filter(|_| self.file.is_some()) else {
+            return Ok(());
+        };
+        let part = Range { start: from, end: to };
+        journal.allocate_parts(&[part], 0).map_err(|source| refused(to, source))
+    }
+
+    /// Maps zeros over the bytes `[old, new)` that the region gets.
+    fn map_zeros(&self, old: u64, new: u64) -> Result<(), GrowError> {
+        if old < new && self.file.is_some() && old.is_multiple_of(PAGE) {
             let end = new.next_multiple_of(PAGE);
             // SAFETY: bytes after the region's length, which grows only after this: nobody has an
             // address there.
@@ -313,10 +338,7 @@ impl Region {
         to: u64,
     ) -> Result<(), GrowError> {
         journal.allocate(from, to).map_err(|error| match error {
-            AllocateError::Refused(source) => match source.raw_os_error() {
-                Some(libc::ENOSPC | libc::EDQUOT) => GrowError::NoSpace { wanted: to },
-                _ => GrowError::Io { wanted: to, step: "allocate", source },
-            },
+            AllocateError::Refused(source) => refused(to, source),
             AllocateError::Failed(error) => {
                 self.fail();
                 GrowError::Io { wanted: to, step: "sync", source: io::Error::other(error) }
@@ -336,5 +358,13 @@ impl Region {
                 Err(io::Error::other(error))
             }
         }
+    }
+}
+
+/// Returns why a file got no space.
+fn refused(wanted: u64, source: io::Error) -> GrowError {
+    match source.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT) => GrowError::NoSpace { wanted },
+        _ => GrowError::Io { wanted, step: "allocate", source },
     }
 }

@@ -29,6 +29,8 @@ pub enum Counted {
     Changing,
     /// All of them.
     All,
+    /// Allocations of space.
+    Allocations,
 }
 
 /// A call that should fail.
@@ -67,8 +69,12 @@ impl Failures {
     /// Returns the error of a call, if it should fail.
     pub(crate) fn of(&mut self, call: FileCall) -> Option<io::Error> {
         let Failure { calls, counted, errno, for_good } = self.planned.front_mut()?;
-        let reads = matches!(call, FileCall::Read | FileCall::Size);
-        if reads && *counted == Counted::Changing {
+        let is_counted = match *counted {
+            Counted::Changing => !matches!(call, FileCall::Read | FileCall::Size),
+            Counted::All => true,
+            Counted::Allocations => call == FileCall::Allocate,
+        };
+        if !is_counted {
             return None;
         }
         if *calls > 0 {

@@ -400,8 +400,7 @@ impl SimulatedFiles {
     }
 
     /// Makes all calls after this many fail, with this system error.
-    pub fn fail_for_good(&self, calls: u64, errno: i32) {
-        let counted = Counted::All;
+    pub fn fail_for_good(&self, calls: u64, counted: Counted, errno: i32) {
         self.recorded().failures.plan(Failure { calls, counted, errno, for_good: true });
     }
 
@@ -536,6 +535,10 @@ impl Storage for SimulatedFile {
 
     fn sync_name(&self) -> io::Result<()> {
         self.change(FileCall::SyncName, |_| FileEvent::SyncName)
+    }
+
+    fn may_grow(&self) -> bool {
+        self.files.recorded().lines.is_none()
     }
 
     fn map(&self) -> io::Result<Option<Box<dyn MappedLines>>> {

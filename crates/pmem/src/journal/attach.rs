@@ -19,6 +19,7 @@ use super::checkpoint::Checkpointer;
 use super::core::{Buffer, Count, Journal, Progress, locked};
 use super::dirty_pages::DirtyPages;
 use super::error::JournalError;
+use super::grow::first_capacity;
 use super::layout::{BLOCK, DEFAULT_CAPACITY, RING_AT, at_once, capacity_for, longest_batch};
 use super::limit::{OpenSuperblock, limit_after};
 use super::mapped::MappedStorage;
@@ -69,7 +70,8 @@ impl Journal {
     pub(crate) fn begin(&self, id: JournalId, progress_at: u64) -> Result<(), JournalError> {
         self.check()?;
         let file = self.place.open_or_create()?;
-        let capacity = capacity_for(self.capacity);
+        let most = capacity_for(self.capacity);
+        let capacity = first_capacity(&*file, file.size()?, most);
         let old = found(&*file)?;
         let is_blank = old.is_none();
         let mut superblock = match old {
@@ -130,8 +132,9 @@ impl Journal {
 
     /// Makes fences go to the journal from here on: the pool names it.
     pub(crate) fn start(&self) {
-        if let Some(writer) = &*locked(&self.writer) {
-            locked(&self.buffer).longest = longest_batch(writer.capacity);
+        if locked(&self.writer).is_some() {
+            let capacity = self.progress.capacity.load(Acquire);
+            locked(&self.buffer).longest = longest_batch(capacity);
         }
     }
 
@@ -237,11 +240,13 @@ impl Journal {
         self.progress.head.store(end.position, Release);
         self.progress.synced_sequence.store(end.sequence, Release);
         self.progress.capacity.store(capacity, Release);
+        let most = if file.may_grow() { capacity_for(self.capacity) } else { capacity };
+        self.progress.most_capacity.store(most, Release);
+        self.progress.wants_growth.store(false, Release);
         *locked(&self.writer) = Some(Writer {
             file: Arc::clone(&file),
             id,
             incarnation,
-            capacity,
             head: end.position,
             begins_block: true,
             sequence: end.sequence,

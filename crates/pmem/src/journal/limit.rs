@@ -57,18 +57,36 @@ impl OpenSuperblock {
         superblock: Superblock,
     ) -> io::Result<OpenSuperblock> {
         let written = file.written_up_to(RING_AT)?.saturating_sub(RING_AT);
-        let written = written.max(superblock.limit);
+        let written = written.max(superblock.limit.min(superblock.capacity));
         Ok(OpenSuperblock { file, superblock, written })
     }
 
     /// Returns true if the whole ring has been written at least once.
     pub(super) fn is_written(&self) -> bool {
-        self.written >= self.superblock.capacity
+        self.has_written(self.superblock.capacity)
     }
 
     /// Returns the limit for batches that end at `head`.
     fn limit_after(&self, head: u64) -> u64 {
-        head + ahead(head, self.superblock.capacity, self.is_written())
+        self.limit_in(self.superblock.capacity, head)
+    }
+
+    /// Returns the limit for batches that end at `head` in a ring of this length.
+    pub(super) fn limit_in(&self, capacity: u64, head: u64) -> u64 {
+        head + ahead(head, capacity, self.has_written(capacity))
+    }
+
+    /// Returns true if the ring has been written at least once up to `end`.
+    pub(super) fn has_written(&self, end: u64) -> bool {
+        self.written >= end
+    }
+
+    /// Writes a part of the zeros that a ring of length `capacity` needs up to `end`.
+    pub(super) fn write_zeros_to(&mut self, end: u64, capacity: u64) -> io::Result<()> {
+        let to = end.min(self.written + first(capacity));
+        self.file.write_zeros(RING_AT + self.written, RING_AT + to)?;
+        self.written = to;
+        Ok(())
     }
 }
 
@@ -139,16 +157,14 @@ impl Journal {
     /// Fills the part of the ring before the limit that was never written with zeros.
     fn write_up_to_limit(&self, open: &mut OpenSuperblock) -> Result<(), JournalError> {
         let capacity = open.superblock.capacity;
-        let (end, part) = (open.superblock.limit.min(capacity), first(capacity));
+        let end = open.superblock.limit.min(capacity);
         let mut is_first = true;
-        while open.written < end {
+        while !open.has_written(end) {
             if !mem::take(&mut is_first) {
                 self.sync_file(&*open.file)?;
             }
-            let to = end.min(open.written + part);
-            let written = open.file.write_zeros(RING_AT + open.written, RING_AT + to);
+            let written = open.write_zeros_to(end, capacity);
             written.map_err(|error| self.fail("write to the journal", error))?;
-            open.written = to;
         }
         self.progress.is_written.store(open.is_written(), Release);
         Ok(())
@@ -169,6 +185,8 @@ impl Journal {
         superblock
             .write(&**file, || self.sync_file(&**file))
             .map_err(|error| self.fail("write the journal's superblock", error))?;
+        // A writer that sees the limit sees the length of the ring that it belongs to.
+        self.progress.capacity.store(superblock.capacity, Release);
         self.progress.limit.store(superblock.limit, Release);
         Ok(())
     }

@@ -165,6 +165,10 @@ impl Storage for LockedStorage {
         Storage::allocate(self.file.deref(), from, to)
     }
 
+    fn may_grow(&self) -> bool {
+        !FileLines::are_mapped(&self.file, self.emulate)
+    }
+
     fn cut(&self, len: u64) -> io::Result<()> {
         Storage::cut(self.file.deref(), len)
     }

@@ -42,7 +42,7 @@ fn fail(start: &Start, fault: Fault, policy: usize) -> Result<Option<Left>, Stri
     let region = pool::map(&files, RING, &clock);
     let Fault { calls, errno, for_good } = fault;
     match for_good {
-        true => files.fail_for_good(calls, errno),
+        true => files.fail_for_good(calls, Counted::All, errno),
         false => files.fail_with(calls, Counted::All, errno),
     }
     let opened = guarded(|| pool::open(&region));

@@ -120,6 +120,9 @@ pub(crate) fn lose(disk: Disk, policy: SyncPolicy, background: Background, seed:
         _ => Duration::from_micros(10),
     };
     let files = SimulatedFiles::default();
+    // A ring that has its whole length: each step of its growth waits for syncs.
+    let whole = 8192 + disk.ring;
+    files.storage(Named::Journal).allocate(0, whole).expect("space");
     pool::open(&pool::map(&files, disk.ring, &clock)).expect("a pool");
     let start = files.state();
     let files = SimulatedFiles::new(start.clone()).with_times(&clock, time);
