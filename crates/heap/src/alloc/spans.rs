@@ -19,7 +19,7 @@ use crate::fault_points::{self, FaultPoint};
 use crate::layout::span::split_span_word;
 use crate::layout::{Geometry, SPAN, ZONES_WORD};
 use crate::media_errors::is_resolving;
-use pmem::Region;
+use pmem::{Domain, Region};
 use rustc_hash::FxHashSet;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -164,6 +164,9 @@ pub(crate) struct SpanAllocator {
     pub(crate) scarce: AtomicBool,
     /// The last attempt to grow the file failed.
     pub(crate) cannot_grow: AtomicBool,
+    /// For each shard, whether its log certainly has its space: a new pool with a journal reserves
+    /// it with the shard's first span.
+    logs_have_space: Box<[AtomicBool]>,
     /// Held while space is given back or reserved in the background without the lock of `inner`.
     /// Locked before `inner`.
     moving: Mutex<()>,
@@ -183,12 +186,16 @@ impl SpanAllocator {
         let is_longer = region.may_be_punched() && region.len() > geometry.pool_bytes(zones);
         let in_file = if is_longer { geometry.span_of(region.len()).unwrap_or(total) } else { 0 };
         let most = max_zones as usize * geometry.zone_spans;
+        // A new pool with a journal has no space for its spans yet.
+        let has_journal = region.domain() == Domain::Journal;
+        let is_new = is_new && !has_journal;
         SpanAllocator {
             geometry,
             max_zones: AtomicU64::new(max_zones),
             kept: (geometry.shards + 2).min(most / 8),
             scarce: AtomicBool::new(false),
             cannot_grow: AtomicBool::new(false),
+            logs_have_space: (0..geometry.shards).map(|_| AtomicBool::new(!has_journal)).collect(),
             moving: Mutex::new(()),
             inner: Mutex::new(FreeSpans {
                 cursor: 0,
@@ -212,6 +219,9 @@ impl SpanAllocator {
     /// Returns a free span for `shard`, or spans that it already owns; grows the pool if there is
     /// none.
     pub(crate) fn take(&self, region: &Region, shard: usize, may_use_reserve: bool) -> Taken {
+        if !self.reserve_log(region, shard) {
+            return Taken::Nothing;
+        }
         let mut inner = self.lock();
         self.note_scarcity(&inner);
         loop {
@@ -236,6 +246,17 @@ impl SpanAllocator {
                 None => return Taken::Nothing,
             }
         }
+    }
+
+    /// Reserves the space of a shard's log, unless it has it.
+    fn reserve_log(&self, region: &Region, shard: usize) -> bool {
+        let has_space = &self.logs_have_space[shard];
+        if !has_space.load(Relaxed) {
+            let at = self.geometry.ring_at(shard);
+            let reserved = region.reserve_space(at, at + self.geometry.ring_bytes());
+            has_space.store(reserved.is_ok() || needs_no_space(region), Relaxed);
+        }
+        has_space.load(Relaxed)
     }
 
     /// Takes this shard's spans that the cursor has found, with their classes.
@@ -289,7 +310,7 @@ impl SpanAllocator {
             let inner = self.lock();
             let half = self.geometry.zone_spans / 2;
             if inner.holes.len() > 0 {
-                let is_due = inner.ready() <= half && !inner.quiet;
+                let is_due = inner.ready() <= self.ahead(region, &inner) && !inner.quiet;
                 drop(inner);
                 let is_backed = is_due && self.back_ahead(region);
                 drop(moving);
@@ -312,11 +333,22 @@ impl SpanAllocator {
         inner.total == total && self.grow_locked(region, &mut inner)
     }
 
+    /// Returns how many free spans should have their space ahead of need: those of half a zone. On
+    /// a disk a small pool takes less: half as many as are in use.
+    fn ahead(&self, region: &Region, inner: &FreeSpans) -> usize {
+        let half = self.geometry.zone_spans / 2;
+        if region.domain() != Domain::Journal {
+            return half;
+        }
+        let in_use = (inner.cursor as usize).saturating_sub(inner.holes.len() + inner.ready());
+        half.min((in_use / 2).max(GROUP as usize / 2))
+    }
+
     /// Reserves the space of a hole while writers continue. The caller holds `moving`.
     fn back_ahead(&self, region: &Region) -> bool {
-        let most = (self.geometry.zone_spans as u32 / 2).min(AHEAD);
         let offset = self.group_offset();
         let mut inner = self.lock();
+        let most = (self.ahead(region, &inner) as u32).min(AHEAD);
         let whole = inner.holes.take_groups(offset, GROUP, most);
         let Some(run) = whole.or_else(|| inner.holes.take_in_group(offset, GROUP)) else {
             return false;
@@ -498,7 +530,9 @@ impl SpanAllocator {
         let (from, to) = (self.geometry.span_at(spans.start), self.geometry.span_at(spans.end));
         // SAFETY: the spans are free and belong to this structure alone: nobody reads or writes
         // them.
-        !FaultPoint::BackHoles.is_enabled() || unsafe { region.back(from, to) }.is_ok()
+        !FaultPoint::BackHoles.is_enabled()
+            || unsafe { region.back(from, to) }.is_ok()
+            || needs_no_space(region)
     }
 
     /// Returns the offset to add to a span's number so that huge pages begin at multiples of
@@ -537,6 +571,12 @@ impl SpanAllocator {
     pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, FreeSpans> {
         pmem::lock(&self.inner).unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+/// Returns true if nothing more is written to the pool's file: its journal failed. A commit says
+/// so; it would be wrong to say that the pool is full.
+fn needs_no_space(region: &Region) -> bool {
+    region.domain() == Domain::Journal && region.failed()
 }
 
 /// Durably records that the pool has this many zones. Their bytes are zeros and durable already.
