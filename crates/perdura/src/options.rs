@@ -149,7 +149,7 @@ impl Options {
         Options { journal: Some(path.into()), ..self }
     }
 
-    /// Sets the size up to which a journal grows; 256 MiB by default. A new one takes 256 KiB, and
+    /// Sets the size up to which a journal grows; 256 MiB by default. A new one takes 512 KiB, and
     /// grows as it is written. Data that changes again while it is in the journal reaches the
     /// pool's file once, so a larger journal saves writes; its size bounds the time of recovery
     /// after a crash. A smaller size takes effect when the store is opened after it was closed.
@@ -165,7 +165,7 @@ impl Options {
     ///     .journal_size(1 << 20);
     /// let store = Perdura::open(options)?;
     /// let len = || std::fs::metadata(dir.path().join("pool.journal")).map(|file| file.len());
-    /// assert_eq!(len()?, (256 << 10) + 8192);
+    /// assert_eq!(len()?, (512 << 10) + 8192);
     /// store.set("text", vec![1; 2 << 20])?;
     /// assert_eq!(len()?, (1 << 20) + 8192);
     /// # Ok(())

@@ -32,7 +32,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
 /// Length of the ring of a new journal that may grow: it is filled with zeros at once.
-const FIRST: u64 = at_once(256 << 10, LEAST_CAPACITY);
+const FIRST: u64 = at_once(512 << 10, LEAST_CAPACITY);
 
 /// How many times as long a ring becomes.
 const FACTOR: u64 = 16;
@@ -103,23 +103,29 @@ impl Journal {
         if !self.should_grow() || self.is_held() || capacity >= most {
             return Ok(false);
         }
-        let next = capacity.saturating_mul(FACTOR).min(most);
         let may_jump = !open.is_in_pass();
-        let (tail, head) = (self.progress.tail.load(Acquire), self.progress.head.load(Acquire));
-        match place(tail, head, capacity, next) {
-            Place::Other => return Ok(false),
-            Place::Next { .. } if !may_jump => return Ok(false),
-            Place::Same { .. } | Place::Next { .. } => {}
+        let mut next = capacity.saturating_mul(FACTOR).min(most);
+        loop {
+            let (tail, head) = (self.progress.tail.load(Acquire), self.progress.head.load(Acquire));
+            match place(tail, head, capacity, next) {
+                Place::Other => return Ok(false),
+                Place::Next { .. } if !may_jump => return Ok(false),
+                Place::Same { .. } | Place::Next { .. } => {}
+            }
+            if self.make_room(next)? {
+                return self.change_capacity(capacity, next, may_jump);
+            }
+            // The disk may have space for less.
+            next = next / 2 / BLOCK * BLOCK;
+            if next < 2 * capacity {
+                let now = self.clock.now().saturating_add(RETRY).as_nanos() as u64;
+                self.progress.growth_after.store(now, Release);
+                return Ok(false);
+            }
         }
-        if !self.make_room(next)? {
-            let now = self.clock.now().saturating_add(RETRY).as_nanos() as u64;
-            self.progress.growth_after.store(now, Release);
-            return Ok(false);
-        }
-        self.change_capacity(capacity, next, may_jump)
     }
 
-    /// Gives the file space for a ring of this length; returns false if the disk has none.
+    /// Gives the file space for a ring of this length, durably; returns false if the disk has none.
     fn make_room(&self, next: u64) -> Result<bool, JournalError> {
         let file = match &*locked(&self.superblock) {
             Some(open) => Arc::clone(&open.file),

@@ -125,7 +125,7 @@ impl Journal {
             len: 0,
         };
         let tail = self.progress.tail.load(Acquire) / BLOCK * BLOCK;
-        // Read after the limit: a batch before it has the same place in a ring that grows meanwhile.
+        // Read after the limit: a batch before that has the same place in a longer ring.
         let capacity = self.progress.capacity.load(Acquire);
         if place.end(len) - tail > capacity {
             return Err(self.fail("write to the journal", "more was appended than has space"));

@@ -104,10 +104,11 @@ fn a_growth_without_space_is_tried_again_after_a_while() {
     pool::open(&region).expect("a pool");
     let mut user = User::new(&region, &clock, Contents::empty());
     let (_, mut applies) = region.background_steps().expect("a journal");
-    files.fail_with(0, Counted::Allocations, ENOSPC);
+    // All of it, and half of it.
+    (0..2).for_each(|_| files.fail_with(0, Counted::Allocations, ENOSPC));
     write(&mut user, SHORT / 2, |_| {});
     applies.look(&region).expect("no failure");
-    assert_eq!((capacity(&user), files.failed()), (SHORT, 1));
+    assert_eq!((capacity(&user), files.failed()), (SHORT, 2));
     write(&mut user, 2 * SHORT, |_| {});
     applies.look(&region).expect("no failure");
     assert_eq!(capacity(&user), SHORT, "it is not tried at each write");
@@ -116,6 +117,21 @@ fn a_growth_without_space_is_tried_again_after_a_while() {
         clock.pass(Duration::from_secs(1));
         applies.look(&region).expect("no failure");
     }
-    assert_eq!((capacity(&user), files.failed()), (LONG[0], 1));
+    assert_eq!((capacity(&user), files.failed()), (LONG[0], 2));
+    check(&files, &user).expect("all of it");
+}
+
+#[test]
+fn a_ring_takes_half_of_the_space_that_its_disk_does_not_have() {
+    let (files, clock) = (SimulatedFiles::default(), SimulatedClock::default());
+    let region = pool::map(&files, LONG[0], &clock);
+    pool::open(&region).expect("a pool");
+    let mut user = User::new(&region, &clock, Contents::empty());
+    let (_, mut applies) = region.background_steps().expect("a journal");
+    files.fail_with(0, Counted::Allocations, ENOSPC);
+    write(&mut user, SHORT / 2, |_| {});
+    applies.look(&region).expect("no failure");
+    assert_eq!(capacity(&user), LONG[0] / 2);
+    write(&mut user, 2 * SHORT, |_| {});
     check(&files, &user).expect("all of it");
 }
