@@ -16,9 +16,11 @@ use crate::journal::{
 };
 use crate::mapping::PAGE;
 use crate::region::Region;
+use crate::scheduler::lock;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// When a write is acknowledged.
@@ -300,22 +302,28 @@ impl Region {
     }
 
     /// Makes a new region this long. With a journal, only some parts get space in the file
-    /// ([`Region::back`] gives others theirs), and the next fence makes that durable.
+    /// ([`Region::back`] gives others theirs), and the next fence makes that durable; all of it
+    /// gets space if the file does not report where it has none.
     pub fn begin_sparse(&self, len: u64, parts: &[Range<u64>]) -> Result<(), GrowError> {
         let Some(journal) = &self.journal else { return self.grow(len) };
         self.grow_by(len, |old| {
             journal.allocate_parts(parts, len).map_err(|source| refused(len, source))?;
+            let first = parts.first().map_or(0, |part| part.end);
+            if self.file.is_some() && self.hole_in(first, len).is_none() {
+                self.allocate_journaled(journal, 0, len)?;
+            }
             self.map_zeros(old, len)
         })
     }
 
-    /// Reserves space in the file for bytes of a region with a journal, whatever they are.
+    /// Reserves space in the file, durably, for bytes of a region with a journal, whatever they
+    /// are.
     pub fn reserve_space(&self, from: u64, to: u64) -> Result<(), GrowError> {
         let Some(journal) = self.journal.as_ref().filter(|_| self.file.is_some()) else {
             return Ok(());
         };
-        let part = Range { start: from, end: to };
-        journal.allocate_parts(&[part], 0).map_err(|source| refused(to, source))
+        let _one_at_a_time = lock(&self.growing).unwrap_or_else(PoisonError::into_inner);
+        self.allocate_journaled(journal, from, to)
     }
 
     /// Maps zeros over the bytes `[old, new)` that the region gets.

@@ -14,6 +14,7 @@
 
 #![allow(unsafe_code, reason = "the number of zones is stored, and space of free spans reserved")]
 
+use super::log_space::LogSpace;
 use super::runs::Runs;
 use crate::fault_points::{self, FaultPoint};
 use crate::layout::span::split_span_word;
@@ -69,6 +70,8 @@ pub(crate) struct FreeSpans {
     /// Spans before this one may be holes when the cursor reaches them: those that existed when the
     /// pool was opened, and those that have been given back since.
     pub(crate) suspect: u32,
+    /// Spans before this one that the cursor has not reached are certainly holes.
+    hollow: u32,
     /// Spans before this one are no holes, according to the file.
     solid: u32,
     /// Spans before this one have been swept ([`super::punch`]).
@@ -106,7 +109,13 @@ impl FreeSpans {
     /// Returns how many free spans have their space, as far as is known: spans that the cursor has
     /// not reached may be in use, or holes.
     fn with_space(&self) -> usize {
-        self.ready() + (self.total - self.cursor) as usize
+        self.ready() + (self.total - self.cursor.max(self.hollow)) as usize
+    }
+
+    /// Returns how many spans are free, as far as is known: spans that the cursor has not reached
+    /// may be in use.
+    fn unused(&self) -> usize {
+        self.ready() + self.holes.len() + (self.total - self.cursor) as usize
     }
 }
 
@@ -164,9 +173,7 @@ pub(crate) struct SpanAllocator {
     pub(crate) scarce: AtomicBool,
     /// The last attempt to grow the file failed.
     pub(crate) cannot_grow: AtomicBool,
-    /// For each shard, whether its log certainly has its space: a new pool with a journal reserves
-    /// it with the shard's first span.
-    logs_have_space: Box<[AtomicBool]>,
+    pub(crate) log_space: LogSpace,
     /// Held while space is given back or reserved in the background without the lock of `inner`.
     /// Locked before `inner`.
     moving: Mutex<()>,
@@ -186,16 +193,17 @@ impl SpanAllocator {
         let is_longer = region.may_be_punched() && region.len() > geometry.pool_bytes(zones);
         let in_file = if is_longer { geometry.span_of(region.len()).unwrap_or(total) } else { 0 };
         let most = max_zones as usize * geometry.zone_spans;
+        let log_space = LogSpace::new(region, geometry, is_new);
         // A new pool with a journal has no space for its spans yet.
-        let has_journal = region.domain() == Domain::Journal;
-        let is_new = is_new && !has_journal;
+        let is_hollow = is_new && region.domain() == Domain::Journal;
+        let is_new = is_new && !is_hollow;
         SpanAllocator {
             geometry,
+            log_space,
             max_zones: AtomicU64::new(max_zones),
             kept: (geometry.shards + 2).min(most / 8),
             scarce: AtomicBool::new(false),
             cannot_grow: AtomicBool::new(false),
-            logs_have_space: (0..geometry.shards).map(|_| AtomicBool::new(!has_journal)).collect(),
             moving: Mutex::new(()),
             inner: Mutex::new(FreeSpans {
                 cursor: 0,
@@ -208,6 +216,7 @@ impl SpanAllocator {
                 refused: false,
                 moves: false,
                 suspect: if is_new { in_file } else { total.max(in_file) },
+                hollow: if is_hollow { total } else { 0 },
                 solid: 0,
                 swept: 0,
                 ahead: FxHashSet::default(),
@@ -219,14 +228,15 @@ impl SpanAllocator {
     /// Returns a free span for `shard`, or spans that it already owns; grows the pool if there is
     /// none.
     pub(crate) fn take(&self, region: &Region, shard: usize, may_use_reserve: bool) -> Taken {
-        if !self.reserve_log(region, shard) {
-            return Taken::Nothing;
-        }
+        let has_log = self.log_space.reserve(region, shard);
         let mut inner = self.lock();
         self.note_scarcity(&inner);
         loop {
             if !inner.found[shard].is_empty() {
                 return Taken::Found(std::mem::take(&mut inner.found[shard]));
+            }
+            if !has_log {
+                return Taken::Nothing;
             }
             let is_low = !may_use_reserve && inner.certain() <= self.kept;
             if !is_low && let Some(span) = inner.pop() {
@@ -246,17 +256,6 @@ impl SpanAllocator {
                 None => return Taken::Nothing,
             }
         }
-    }
-
-    /// Reserves the space of a shard's log, unless it has it.
-    fn reserve_log(&self, region: &Region, shard: usize) -> bool {
-        let has_space = &self.logs_have_space[shard];
-        if !has_space.load(Relaxed) {
-            let at = self.geometry.ring_at(shard);
-            let reserved = region.reserve_space(at, at + self.geometry.ring_bytes());
-            has_space.store(reserved.is_ok() || needs_no_space(region), Relaxed);
-        }
-        has_space.load(Relaxed)
     }
 
     /// Takes this shard's spans that the cursor has found, with their classes.
@@ -286,7 +285,7 @@ impl SpanAllocator {
 
     fn note_scarcity(&self, inner: &FreeSpans) {
         let few = self.kept + (self.max_zones() as usize * self.geometry.zone_spans / 64).min(FEW);
-        let scarce = inner.with_space() + inner.holes.len() <= few
+        let scarce = inner.unused() <= few
             && u64::from(inner.total) >= self.max_zones() * self.geometry.zone_spans as u64;
         if self.scarce.load(Relaxed) != scarce {
             self.scarce.store(scarce, Relaxed);
@@ -316,7 +315,7 @@ impl SpanAllocator {
                 drop(moving);
                 return is_backed;
             }
-            if inner.with_space() > half {
+            if inner.unused() > half {
                 return false;
             }
             inner.total
@@ -376,9 +375,8 @@ impl SpanAllocator {
     /// Returns the number of bytes of spans that are free or were never used, as far as is known.
     pub(crate) fn available(&self) -> u64 {
         let inner = self.lock();
-        let known = inner.with_space() + inner.holes.len();
         let zones = self.max_zones() - u64::from(inner.total) / self.geometry.zone_spans as u64;
-        (known as u64 + zones * self.geometry.zone_spans as u64) * SPAN
+        (inner.unused() as u64 + zones * self.geometry.zone_spans as u64) * SPAN
     }
 
     /// Returns the number of bytes of free spans that have their space, as far as is known.
@@ -575,7 +573,7 @@ impl SpanAllocator {
 
 /// Returns true if nothing more is written to the pool's file: its journal failed. A commit says
 /// so; it would be wrong to say that the pool is full.
-fn needs_no_space(region: &Region) -> bool {
+pub(super) fn needs_no_space(region: &Region) -> bool {
     region.domain() == Domain::Journal && region.failed()
 }
 
