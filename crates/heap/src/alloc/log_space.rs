@@ -7,7 +7,6 @@
 //! log's space, so that nothing depends on the answer: what is refused is only the first span of a
 //! shard without blocks, never a delete.
 
-use super::spans::needs_no_space;
 use crate::layout::Geometry;
 use pmem::{Domain, Region};
 use std::sync::OnceLock;
@@ -69,4 +68,10 @@ impl LogSpace {
         let has_hole = || region.hole_in(from, to).is_some();
         !self.is_new && !*self.has_hole.get_or_init(has_hole)
     }
+}
+
+/// Returns true if nothing more is written to the pool's file: its journal failed. A commit says
+/// so; it would be wrong to say that the pool is full.
+pub(super) fn needs_no_space(region: &Region) -> bool {
+    region.domain() == Domain::Journal && region.failed()
 }

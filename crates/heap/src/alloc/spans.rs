@@ -14,7 +14,8 @@
 
 #![allow(unsafe_code, reason = "the number of zones is stored, and space of free spans reserved")]
 
-use super::log_space::LogSpace;
+use super::lead::{self, GROUP};
+use super::log_space::{LogSpace, needs_no_space};
 use super::runs::Runs;
 use crate::fault_points::{self, FaultPoint};
 use crate::layout::span::split_span_word;
@@ -37,9 +38,6 @@ pub(crate) enum Taken {
     Nothing,
 }
 
-/// Spans of a huge page: the unit in which space is given back in the background, and reserved
-/// again.
-pub(crate) const GROUP: u32 = (2 << 20) / SPAN as u32;
 /// Spans whose space is reserved at once in the background: 8 MiB.
 const AHEAD: u32 = 128;
 /// This many spans are few when there will be no more: 4 MiB.
@@ -112,6 +110,13 @@ impl FreeSpans {
         self.ready() + (self.total - self.cursor.max(self.hollow)) as usize
     }
 
+    /// Returns how many spans are in use, as far as is known; all of those in earlier zones.
+    fn in_use(&self, geometry: &Geometry) -> usize {
+        let earlier = self.total as usize - geometry.zone_spans;
+        let seen = (self.cursor as usize).saturating_sub(self.holes.len() + self.ready());
+        seen.max(earlier)
+    }
+
     /// Returns how many spans are free, as far as is known: spans that the cursor has not reached
     /// may be in use.
     fn unused(&self) -> usize {
@@ -171,7 +176,7 @@ pub(crate) struct SpanAllocator {
     pub(crate) kept: usize,
     /// Few spans are left, and there will be no more.
     pub(crate) scarce: AtomicBool,
-    /// The last attempt to grow the file failed.
+    /// The last attempt to get space for the file failed.
     pub(crate) cannot_grow: AtomicBool,
     pub(crate) log_space: LogSpace,
     /// Held while space is given back or reserved in the background without the lock of `inner`.
@@ -332,15 +337,9 @@ impl SpanAllocator {
         inner.total == total && self.grow_locked(region, &mut inner)
     }
 
-    /// Returns how many free spans should have their space ahead of need: those of half a zone. On
-    /// a disk a small pool takes less: half as many as are in use.
+    /// Returns how many free spans should have their space ahead of need.
     fn ahead(&self, region: &Region, inner: &FreeSpans) -> usize {
-        let half = self.geometry.zone_spans / 2;
-        if region.domain() != Domain::Journal {
-            return half;
-        }
-        let in_use = (inner.cursor as usize).saturating_sub(inner.holes.len() + inner.ready());
-        half.min((in_use / 2).max(GROUP as usize / 2))
+        lead::ahead(region, inner.in_use(&self.geometry), self.geometry.zone_spans)
     }
 
     /// Reserves the space of a hole while writers continue. The caller holds `moving`.
@@ -503,11 +502,11 @@ impl SpanAllocator {
         }
     }
 
-    /// Reserves the space of some spans of a hole: a huge page, or one span if there is no space
-    /// for more.
+    /// Reserves the space of some spans of a hole; of one if there is no space for more.
     fn refill_hole(&self, region: &Region, inner: &mut FreeSpans) -> Refilled {
         pmem::panic_point();
-        let Some(run) = inner.holes.take_in_group(self.group_offset(), GROUP) else {
+        let size = lead::refill_size(region, inner.in_use(&self.geometry));
+        let Some(run) = inner.holes.take_in_group(self.group_offset(), size) else {
             return Refilled::NoHole;
         };
         inner.quiet = false;
@@ -515,10 +514,13 @@ impl SpanAllocator {
         while !self.back(region, &backed) {
             if backed.len() == 1 {
                 inner.holes.insert(run);
+                self.cannot_grow.store(true, Relaxed);
                 return Refilled::Refused;
             }
-            backed.end = backed.start + 1;
+            let less = if backed.len() as u32 > GROUP { GROUP } else { 1 };
+            backed.end = backed.start + less;
         }
+        self.cannot_grow.store(false, Relaxed);
         inner.holes.insert(backed.end..run.end);
         inner.free.extend(backed.rev());
         Refilled::Yes
@@ -569,12 +571,6 @@ impl SpanAllocator {
     pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, FreeSpans> {
         pmem::lock(&self.inner).unwrap_or_else(std::sync::PoisonError::into_inner)
     }
-}
-
-/// Returns true if nothing more is written to the pool's file: its journal failed. A commit says
-/// so; it would be wrong to say that the pool is full.
-pub(super) fn needs_no_space(region: &Region) -> bool {
-    region.domain() == Domain::Journal && region.failed()
 }
 
 /// Durably records that the pool has this many zones. Their bytes are zeros and durable already.

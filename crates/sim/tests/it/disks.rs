@@ -412,6 +412,36 @@ fn a_new_pool_with_a_journal_refuses_a_write_for_which_its_disk_has_no_space() {
     pmem::watch_calls(None);
 }
 
+/// Writers reserve space themselves, as if the background were late each time: each reservation is
+/// synced.
+#[test]
+fn a_new_pool_with_a_journal_reserves_its_first_zone_in_a_few_steps() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = MapOptions {
+        domain: DomainRequest::Journal,
+        journal_size: 64 << 10,
+        ..MapOptions::new(80 << 20)
+    };
+    let region = Region::open(folder.path().join("pool"), &options).expect("a region");
+    let geometry = Geometry { zone_spans: 1024, ..GEOMETRY };
+    let options = CreateOptions { geometry, ..CreateOptions::default() };
+    let heap = Heap::create(region, &options).expect("a pool");
+    let calls = Moody::watch();
+    let reserve = |number: usize| {
+        let mut shard = heap.lock(number % 2);
+        let fresh = shard.reserve(60_000).expect("space");
+        shard.publish(fresh, 0);
+        shard.commit().expect("a commit");
+    };
+    (0..2).for_each(reserve);
+    let (taken, steps) = (heap.space_taken(), calls.allocated.swap(0, Relaxed));
+    assert!(taken <= 4 << 20 && steps <= 3, "{taken} bytes, {steps} steps");
+    (2..1000).for_each(reserve);
+    let steps = calls.allocated.load(Relaxed);
+    assert!(steps <= 12, "{steps} steps");
+    pmem::watch_calls(None);
+}
+
 #[test]
 fn where_a_file_system_makes_no_holes_space_is_kept() {
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
