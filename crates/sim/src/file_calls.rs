@@ -49,6 +49,7 @@ pub(crate) struct Failure {
 pub(crate) struct Failures {
     planned: VecDeque<Failure>,
     failed: usize,
+    refused: usize,
 }
 
 impl Failures {
@@ -64,6 +65,11 @@ impl Failures {
     /// Returns how many have failed.
     pub(crate) fn failed(&self) -> usize {
         self.failed
+    }
+
+    /// Returns how many of them asked for space.
+    pub(crate) fn refused(&self) -> usize {
+        self.refused
     }
 
     /// Returns the error of a call, if it should fail.
@@ -83,6 +89,7 @@ impl Failures {
         }
         let error = io::Error::from_raw_os_error(*errno);
         self.failed += 1;
+        self.refused += usize::from(call == FileCall::Allocate);
         if !*for_good {
             self.planned.pop_front();
         }

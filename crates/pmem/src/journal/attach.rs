@@ -26,7 +26,7 @@ use super::mapped::MappedStorage;
 use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
 use super::ring::Ring;
 use super::scan::{Scan, ScanEnd};
-use super::storage::Storage;
+use super::storage::{Storage, is_no_space};
 use super::superblock::{JournalId, Superblock, SuperblockError, VERSION};
 use super::unsynced::UnsyncedWrites;
 use super::writer::Writer;
@@ -118,15 +118,13 @@ impl Journal {
     ) -> Result<(), JournalError> {
         let Range { start: from, end: to } = space;
         let made = file.allocate(from, to).and_then(|()| file.write_zeros(from, written));
-        made.map_err(|error| match error.kind() {
-            io::ErrorKind::StorageFull
-            | io::ErrorKind::QuotaExceeded
-            | io::ErrorKind::FileTooLarge => {
+        made.map_err(|error| match is_no_space(&error) {
+            true => {
                 // If that fails too, a later start finds zeros, and continues from there.
                 let _ = file.cut(from);
                 JournalError::NoSpace { path: self.place.path(), needed: to, source: error }
             }
-            _ => error.into(),
+            false => error.into(),
         })
     }
 
@@ -232,6 +230,7 @@ impl Journal {
         end: ScanEnd,
         checkpointer: Checkpointer,
     ) -> Result<(), JournalError> {
+        fill_holes(&*file, superblock.capacity)?;
         let (file, is_mapped) = MappedStorage::over(file)?;
         self.progress.is_mapped.store(is_mapped, Release);
         let Superblock { id, incarnation, capacity, tail, limit, .. } = superblock;
@@ -242,7 +241,7 @@ impl Journal {
         self.progress.capacity.store(capacity, Release);
         let most = if file.may_grow() { capacity_for(self.capacity) } else { capacity };
         self.progress.most_capacity.store(most, Release);
-        self.progress.wants_growth.store(false, Release);
+        self.progress.wants_growth.store(0, Release);
         *locked(&self.writer) = Some(Writer {
             file: Arc::clone(&file),
             id,
@@ -306,6 +305,16 @@ pub(super) fn check_length(
 ) -> Result<(), JournalError> {
     let (expected, found) = (RING_AT + superblock.capacity, file.size()?);
     if found < expected { Err(JournalError::Cut { expected, found }) } else { Ok(()) }
+}
+
+/// Reserves the space that a copy of the file may lack: one with holes where it had zeros. A
+/// refusal changes nothing: XFS, when it is full, also refuses space that the file has already.
+fn fill_holes(file: &dyn Storage, capacity: u64) -> io::Result<()> {
+    let end = RING_AT + capacity;
+    if file.written_up_to(RING_AT)? < end {
+        let _ = file.allocate(RING_AT, end);
+    }
+    Ok(())
 }
 
 fn check_owner(superblock: &Superblock, id: JournalId) -> Result<(), JournalError> {

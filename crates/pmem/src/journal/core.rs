@@ -88,9 +88,9 @@ pub(super) struct Progress {
     pub(super) capacity: AtomicU64,
     /// The number of bytes up to which the ring may grow.
     pub(super) most_capacity: AtomicU64,
-    /// The ring should become longer,
-    pub(super) wants_growth: AtomicBool,
-    /// ... but not before this time, in nanoseconds of the clock.
+    /// The length of the ring that should become longer; 0 if none should,
+    pub(super) wants_growth: AtomicU64,
+    /// ... and not before this time, in nanoseconds of the clock.
     pub(super) growth_after: AtomicU64,
     /// When the oldest unsynced write was made, in nanoseconds of the clock plus 1; 0 if there is
     /// none.

@@ -7,7 +7,8 @@
 //! empty ring has no such position, and its tail may go forward to the start of a lap.
 //!
 //! 1. The file gets space for the longer ring, and zeros where it will be written to first. Synced.
-//!    Writers go on meanwhile. If the disk has no space, the ring stays as it is.
+//!    Writers go on meanwhile. If the disk has no space, the ring stays as it is; of the space that
+//!    a disk has left, at most half is taken.
 //! 2. The limit is lowered to the end of the lap, in memory, with the writer locked: batches before
 //!    it have the same place in both rings. A writer that comes to it waits.
 //! 3. The superblock gets the new length, in both copies; each is synced.
@@ -19,13 +20,12 @@
 //! The background does this when a quarter of the ring is in use, so that writers do not wait for
 //! it; a writer that finds no space does it before it makes a checkpoint.
 
-use super::core::{Journal, locked};
+use super::core::{Journal, Progress, locked};
 use super::error::JournalError;
 use super::layout::{BLOCK, LEAST_CAPACITY, RING_AT, at_once, longest_batch};
-use super::limit::OpenSuperblock;
-use super::storage::Storage;
+use super::limit::{OpenSuperblock, extent};
+use super::storage::{Storage, is_no_space};
 use crate::fault_points::FaultPoint;
-use std::io;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -47,6 +47,24 @@ pub(super) fn first_capacity(file: &dyn Storage, size: u64, most: u64) -> u64 {
         true => most.min(FIRST.max(size.saturating_sub(RING_AT) / BLOCK * BLOCK)),
         false => most,
     }
+}
+
+/// Returns true if a ring of which this much is in use should become longer.
+fn needs_growth(used: u64, capacity: u64) -> bool {
+    used > capacity / 4
+}
+
+/// Returns true if a file may take this much of its disk: at most half of what the disk has left,
+/// for the pool and for others.
+fn leaves_a_share(file: &dyn Storage, takes: u64) -> bool {
+    takes == 0 || file.available().is_none_or(|left| takes <= left / 2)
+}
+
+/// Where a longer ring begins to be used.
+#[derive(Clone, Copy)]
+struct Begin {
+    tail: u64,
+    head: u64,
 }
 
 /// Where the content of a ring is in a longer one.
@@ -78,15 +96,17 @@ fn place(tail: u64, head: u64, capacity: u64, next: u64) -> Place {
 impl Journal {
     /// Returns true if the ring should become longer now.
     pub(super) fn should_grow(&self) -> bool {
-        self.progress.wants_growth.load(Acquire)
-            && self.clock.now().as_nanos() as u64 >= self.progress.growth_after.load(Acquire)
+        let Progress { wants_growth, capacity, growth_after, .. } = &self.progress;
+        wants_growth.load(Acquire) == capacity.load(Acquire)
+            && self.clock.now().as_nanos() as u64 >= growth_after.load(Acquire)
     }
 
-    /// Records that the ring should become longer, if it may and this many of its bytes are in use.
-    /// Returns true if that is new.
+    /// Records that a ring of this length should become longer, if it may and this many of its
+    /// bytes are in use. Returns true if that is new.
     pub(super) fn ask_growth(&self, used: u64, capacity: u64) -> bool {
         let may_grow = capacity < self.progress.most_capacity.load(Acquire);
-        used > capacity / 4 && may_grow && !self.progress.wants_growth.swap(true, Release)
+        let is_wanted = needs_growth(used, capacity) && may_grow;
+        is_wanted && self.progress.wants_growth.swap(capacity, Release) != capacity
     }
 
     /// Makes the ring longer if it should be, and can be now. Returns true if it was.
@@ -107,12 +127,17 @@ impl Journal {
         let mut next = capacity.saturating_mul(FACTOR).min(most);
         loop {
             let (tail, head) = (self.progress.tail.load(Acquire), self.progress.head.load(Acquire));
-            match place(tail, head, capacity, next) {
-                Place::Other => return Ok(false),
-                Place::Next { .. } if !may_jump => return Ok(false),
-                Place::Same { .. } | Place::Next { .. } => {}
-            }
-            if self.make_room(next)? {
+            let begin = match place(tail, head, capacity, next) {
+                Place::Same { .. } if !needs_growth(head - tail, capacity) => {
+                    // It was, when growth was asked for or last tried.
+                    self.progress.wants_growth.store(0, Release);
+                    return Ok(false);
+                }
+                Place::Same { .. } => Begin { tail, head },
+                Place::Next { position } if may_jump => Begin { tail: position, head: position },
+                Place::Next { .. } | Place::Other => return Ok(false),
+            };
+            if self.make_room(capacity, next, begin)? {
                 return self.change_capacity(capacity, next, may_jump);
             }
             // The disk may have space for less.
@@ -125,24 +150,29 @@ impl Journal {
         }
     }
 
-    /// Gives the file space for a ring of this length, durably; returns false if the disk has none.
-    fn make_room(&self, next: u64) -> Result<bool, JournalError> {
+    /// Gives the file space for a ring of length `next`, durably; returns false if the disk has
+    /// none, or if somebody has cut the file short.
+    fn make_room(&self, capacity: u64, next: u64, begin: Begin) -> Result<bool, JournalError> {
         let file = match &*locked(&self.superblock) {
             Some(open) => Arc::clone(&open.file),
             None => return Ok(false),
         };
-        let (size, needed) = match file.size() {
-            Ok(size) => (size, RING_AT + next),
-            Err(_) => return Ok(false),
+        let size = file.size().map_err(|error| self.fail("look at the journal", error))?;
+        let (from, needed) = (RING_AT + capacity, RING_AT + next);
+        // The space of a file that was cut short must not come back: its content would not.
+        if size < from || !leaves_a_share(&*file, needed.saturating_sub(size)) {
+            return Ok(false);
+        }
+        // Also if the file is long enough: a copy of it may have holes.
+        let made = match file.allocate(from, needed) {
+            Ok(()) => self.write_zeros_ahead(next, begin)?,
+            Err(error) if is_no_space(&error) => false,
+            Err(error) => return Err(self.fail("make the journal longer", error)),
         };
-        let made = match size < needed {
-            true => file.allocate(size, needed),
-            false => Ok(()),
-        };
-        if made.and_then(|()| self.write_zeros_ahead(next)).is_err() {
-            if size < needed {
-                // If that fails too, the file is longer than its ring.
-                let _ = file.cut(size);
+        if !made {
+            if size < needed && file.cut(size).is_ok() {
+                // If it fails, the file is longer than its ring.
+                locked(&self.superblock).iter_mut().for_each(|open| open.forget_written(size));
             }
             return Ok(false);
         }
@@ -152,23 +182,26 @@ impl Journal {
         Ok(true)
     }
 
-    /// Writes the zeros that the limit of the longer ring will need, a part at a time.
-    fn write_zeros_ahead(&self, next: u64) -> io::Result<()> {
-        let head = self.progress.head.load(Acquire);
+    /// Writes the zeros that the limit of the longer ring will need, a part at a time. Returns
+    /// false if the disk has no space for them.
+    fn write_zeros_ahead(&self, next: u64, begin: Begin) -> Result<bool, JournalError> {
         let mut is_first = true;
         loop {
             let mut open = locked(&self.superblock);
-            let Some(open) = &mut *open else { return Ok(()) };
-            let is_first_lap = head <= open.superblock.capacity;
-            let end = if is_first_lap { open.limit_in(next, head).min(next) } else { next };
+            let Some(open) = &mut *open else { return Ok(true) };
+            let end = extent(begin.tail, open.limit_in(next, begin.head), next);
             if open.has_written(end) {
-                return Ok(());
+                return Ok(true);
             }
             if !mem::take(&mut is_first) {
                 // So that another thread's sync waits for one part.
-                self.sync_file(&*open.file).map_err(io::Error::other)?;
+                self.sync_file(&*open.file)?;
             }
-            open.write_zeros_to(end, next)?;
+            match open.write_zeros_to(end, next) {
+                Ok(()) => {}
+                Err(error) if is_no_space(&error) => return Ok(false),
+                Err(error) => return Err(self.fail("write to the journal", error)),
+            }
         }
     }
 
@@ -209,7 +242,7 @@ impl Journal {
         if buffer.longest > 0 {
             buffer.longest = longest_batch(next);
         }
-        self.progress.wants_growth.store(false, Release);
+        self.progress.wants_growth.store(0, Release);
         Ok(true)
     }
 

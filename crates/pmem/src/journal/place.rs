@@ -165,6 +165,10 @@ impl Storage for LockedStorage {
         Storage::allocate(self.file.deref(), from, to)
     }
 
+    fn available(&self) -> Option<u64> {
+        Storage::available(self.file.deref())
+    }
+
     fn may_grow(&self) -> bool {
         !FileLines::are_mapped(&self.file, self.emulate)
     }

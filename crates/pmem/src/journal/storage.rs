@@ -5,7 +5,7 @@
 //! them again: so nothing is accepted after one.
 
 use crate::calls::{self, Call};
-use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fdatasync, seek};
+use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fdatasync, fstatvfs, seek};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -48,6 +48,10 @@ pub trait Storage: Send + Sync {
         let size = self.size()?;
         if size < len { self.allocate(size, len) } else { Ok(()) }
     }
+    /// Returns how many bytes its disk has left; `None` if that is unknown.
+    fn available(&self) -> Option<u64> {
+        None
+    }
     /// Returns true if the file may get longer while it is in use.
     fn may_grow(&self) -> bool {
         true
@@ -89,6 +93,13 @@ pub trait MappedLines: Send + Sync {
     fn write_back(&self, at: u64, len: u64);
     /// Waits until everything that this thread streamed and wrote back is durable.
     fn fence(&self);
+}
+
+/// Returns true if an error says that there is no space: on the disk, by a quota, or for a file of
+/// this length. Nothing is wrong with the file then.
+pub(super) fn is_no_space(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 impl Storage for File {
@@ -134,6 +145,10 @@ impl Storage for File {
         }
         let size = Storage::size(self)?;
         if size < len { calls::make(Call::Truncate, || self.set_len(len)) } else { Ok(()) }
+    }
+
+    fn available(&self) -> Option<u64> {
+        fstatvfs(self).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize))
     }
 
     fn cut(&self, len: u64) -> io::Result<()> {

@@ -6,13 +6,17 @@ use crate::overlap::model::{Contents, WRITERS};
 use crate::overlap::pool;
 use crate::uses::User;
 use pmem::SyncPolicy;
-use sim::{Counted, FilesState, SimulatedClock, SimulatedFiles};
+use sim::{Counted, FileEvent, FilesState, Named, SimulatedClock, SimulatedFiles};
 use std::time::Duration;
 
 const SHORT: u64 = 64 << 10;
 /// A whole number of short rings, and one that is not.
 const LONG: [u64; 2] = [256 << 10, 100 << 10];
+const RING_AT: u64 = 8192;
+const EIO: i32 = 5;
+const EFBIG: i32 = 27;
 const ENOSPC: i32 = 28;
+const EDQUOT: i32 = 122;
 
 /// Checks what the end of the process and a power loss leave of what a user did, also for somebody
 /// who asks for another size.
@@ -118,6 +122,115 @@ fn a_growth_without_space_is_tried_again_after_a_while() {
         applies.look(&region).expect("no failure");
     }
     assert_eq!((capacity(&user), files.failed()), (LONG[0], 2));
+    check(&files, &user).expect("all of it");
+}
+
+#[test]
+fn a_ring_that_was_applied_before_its_disk_has_space_does_not_grow() {
+    let (files, clock) = (SimulatedFiles::default(), SimulatedClock::default());
+    let region = pool::map(&files, LONG[0], &clock);
+    pool::open(&region).expect("a pool");
+    let mut user = User::new(&region, &clock, Contents::empty());
+    let (_, mut applies) = region.background_steps().expect("a journal");
+    (0..2).for_each(|_| files.fail_with(0, Counted::Allocations, ENOSPC));
+    write(&mut user, SHORT / 2, |_| {});
+    applies.look(&region).expect("no failure");
+    assert_eq!(files.failed(), 2);
+    region.checkpoint().expect("applied");
+    clock.pass(Duration::from_secs(11));
+    applies.look(&region).expect("no failure");
+    assert_eq!(capacity(&user), SHORT);
+    check(&files, &user).expect("all of it");
+}
+
+/// Fills half of a new ring, before `prepare`, and lets the background look. Returns the files,
+/// what the look returned, and the length of the ring.
+fn grow_after(prepare: impl Fn(&SimulatedFiles)) -> (SimulatedFiles, Result<(), String>, u64) {
+    let (files, clock) = (SimulatedFiles::default(), SimulatedClock::default());
+    let region = pool::map(&files, LONG[0], &clock);
+    pool::open(&region).expect("a pool");
+    let mut user = User::new(&region, &clock, Contents::empty());
+    let (_, mut applies) = region.background_steps().expect("a journal");
+    write(&mut user, SHORT / 2, |_| {});
+    prepare(&files);
+    let looked = applies.look(&region).map_err(|error| error.to_string());
+    let capacity = capacity(&user);
+    (files, looked, capacity)
+}
+
+#[test]
+fn a_ring_takes_at_most_half_of_what_its_disk_has_left() {
+    for (left, expected) in [
+        (3 * SHORT * 2, LONG[0]),
+        (3 * SHORT * 2 - 1, LONG[0] / 2),
+        (SHORT * 2, LONG[0] / 2),
+        (SHORT * 2 - 1, SHORT),
+        (0, SHORT),
+    ] {
+        let (_, looked, capacity) = grow_after(|files| files.leave(left));
+        assert_eq!((looked, capacity), (Ok(()), expected), "{left} bytes are left");
+    }
+}
+
+#[test]
+fn a_journal_that_somebody_cut_short_does_not_become_longer() {
+    let journal = |files: &SimulatedFiles| files.storage(Named::Journal);
+    for len in [RING_AT + SHORT - 1, RING_AT + SHORT / 2, RING_AT, 0] {
+        let (files, _, capacity) = grow_after(|files| journal(files).cut(len).expect("a cut"));
+        let found = journal(&files).size().expect("a size");
+        assert!(found < RING_AT + SHORT && capacity == SHORT, "{len}: {found}, {capacity}");
+    }
+    let (files, looked, capacity) =
+        grow_after(|files| journal(files).cut(RING_AT + SHORT).expect("a cut"));
+    assert_eq!((looked, capacity), (Ok(()), LONG[0]));
+    assert_eq!(journal(&files).size().expect("a size"), RING_AT + LONG[0]);
+}
+
+#[test]
+fn a_disk_that_fails_is_not_a_full_one() {
+    for (calls, counted) in [(0, Counted::Allocations), (1, Counted::Changing)] {
+        let (_, looked, capacity) = grow_after(|files| files.fail_with(calls, counted, EIO));
+        let error = looked.expect_err("a failure");
+        assert!(error.contains("Input/output error") && capacity == SHORT, "{error}");
+    }
+    for errno in [ENOSPC, EDQUOT, EFBIG] {
+        let (_, looked, capacity) =
+            grow_after(|files| files.fail_with(0, Counted::Allocations, errno));
+        assert_eq!((looked, capacity), (Ok(()), LONG[0] / 2), "{errno}");
+    }
+    // The zeros find none, after the space was reserved.
+    let (files, looked, capacity) =
+        grow_after(|files| files.fail_with(1, Counted::Changing, ENOSPC));
+    assert_eq!((looked, capacity, files.failed()), (Ok(()), LONG[0] / 2, 1));
+}
+
+/// A ring that grows in a later lap is written with zeros as far as its limit, as in the first lap.
+#[test]
+fn a_longer_ring_is_not_written_with_zeros_as_a_whole() {
+    let (files, clock) = (SimulatedFiles::default(), SimulatedClock::default());
+    let region = pool::map(&files, LONG[0], &clock);
+    pool::open(&region).expect("a pool");
+    let mut user = User::new(&region, &clock, Contents::empty());
+    let (_, mut applies) = region.background_steps().expect("a journal");
+    (0..2).for_each(|_| files.fail_with(0, Counted::Allocations, ENOSPC));
+    write(&mut user, 2 * SHORT, |_| {});
+    assert_eq!(capacity(&user), SHORT);
+    files.take_events();
+    for _ in 0..4 {
+        clock.pass(Duration::from_secs(11));
+        applies.look(&region).expect("no failure");
+    }
+    assert_eq!(capacity(&user), LONG[0]);
+    let is_zeros = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+    let zeros = files.take_events().into_iter().map(|event| match event {
+        FileEvent::Write(Named::Journal, at, bytes) if at >= RING_AT && is_zeros(&bytes) => {
+            bytes.len()
+        }
+        _ => 0,
+    });
+    let zeros = zeros.sum::<usize>();
+    assert!(zeros <= LONG[0] as usize / 4, "{zeros} bytes of zeros");
+    write(&mut user, 3 * LONG[0], |_| {});
     check(&files, &user).expect("all of it");
 }
 
