@@ -16,8 +16,11 @@ use crate::journal::{
 };
 use crate::mapping::PAGE;
 use crate::region::Region;
+use crate::scheduler::lock;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// When a write is acknowledged.
@@ -295,7 +298,37 @@ impl Region {
             return self.allocate_journaled(journal, new, new);
         }
         self.allocate_journaled(journal, old, new)?;
-        if self.file.is_some() && old.is_multiple_of(PAGE) {
+        self.map_zeros(old, new)
+    }
+
+    /// Makes a new region this long. With a journal, only some parts get space in the file
+    /// ([`Region::back`] gives others theirs), and the next fence makes that durable; all of it
+    /// gets space if the file does not report where it has none.
+    pub fn begin_sparse(&self, len: u64, parts: &[Range<u64>]) -> Result<(), GrowError> {
+        let Some(journal) = &self.journal else { return self.grow(len) };
+        self.grow_by(len, |old| {
+            journal.allocate_parts(parts, len).map_err(|source| refused(len, source))?;
+            let first = parts.first().map_or(0, |part| part.end);
+            if self.file.is_some() && self.hole_in(first, len).is_none() {
+                self.allocate_journaled(journal, 0, len)?;
+            }
+            self.map_zeros(old, len)
+        })
+    }
+
+    /// Reserves space in the file, durably, for bytes of a region with a journal, whatever they
+    /// are.
+    pub fn reserve_space(&self, from: u64, to: u64) -> Result<(), GrowError> {
+        let Some(journal) = self.journal.as_ref().filter(|_| self.file.is_some()) else {
+            return Ok(());
+        };
+        let _one_at_a_time = lock(&self.growing).unwrap_or_else(PoisonError::into_inner);
+        self.allocate_journaled(journal, from, to)
+    }
+
+    /// Maps zeros over the bytes `[old, new)` that the region gets.
+    fn map_zeros(&self, old: u64, new: u64) -> Result<(), GrowError> {
+        if old < new && self.file.is_some() && old.is_multiple_of(PAGE) {
             let end = new.next_multiple_of(PAGE);
             // SAFETY: bytes after the region's length, which grows only after this: nobody has an
             // address there.
@@ -313,10 +346,7 @@ impl Region {
         to: u64,
     ) -> Result<(), GrowError> {
         journal.allocate(from, to).map_err(|error| match error {
-            AllocateError::Refused(source) => match source.raw_os_error() {
-                Some(libc::ENOSPC | libc::EDQUOT) => GrowError::NoSpace { wanted: to },
-                _ => GrowError::Io { wanted: to, step: "allocate", source },
-            },
+            AllocateError::Refused(source) => refused(to, source),
             AllocateError::Failed(error) => {
                 self.fail();
                 GrowError::Io { wanted: to, step: "sync", source: io::Error::other(error) }
@@ -336,5 +366,13 @@ impl Region {
                 Err(io::Error::other(error))
             }
         }
+    }
+}
+
+/// Returns why a file got no space.
+fn refused(wanted: u64, source: io::Error) -> GrowError {
+    match source.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT) => GrowError::NoSpace { wanted },
+        _ => GrowError::Io { wanted, step: "allocate", source },
     }
 }

@@ -41,6 +41,9 @@ pub(crate) fn write(heap: &Heap, state: &mut ShardState, lsn: u64, link: Option<
     let header = RecordHeader { epoch, seq, kind, lsn, words: words.len() };
     header.write_checksummed(words);
     words.resize(header.lines() * LINE as usize / 8, 0);
+    // A shard that has a span has a log with space already; without, a refusal must not fail the
+    // commit: the file system may have space when the log is applied.
+    let _ = heap.spans.log_space.reserve(&heap.region, ring.shard);
     let at = ring.place(&heap.region, header.lines() as u64, weight);
     if heap.region.failed() {
         // The durable tail may still lead to the present content. The caller's fence fails.

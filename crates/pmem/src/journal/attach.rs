@@ -19,13 +19,14 @@ use super::checkpoint::Checkpointer;
 use super::core::{Buffer, Count, Journal, Progress, locked};
 use super::dirty_pages::DirtyPages;
 use super::error::JournalError;
+use super::grow::first_capacity;
 use super::layout::{BLOCK, DEFAULT_CAPACITY, RING_AT, at_once, capacity_for, longest_batch};
 use super::limit::{OpenSuperblock, limit_after};
 use super::mapped::MappedStorage;
 use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
 use super::ring::Ring;
 use super::scan::{Scan, ScanEnd};
-use super::storage::Storage;
+use super::storage::{Storage, is_no_space};
 use super::superblock::{JournalId, Superblock, SuperblockError, VERSION};
 use super::unsynced::UnsyncedWrites;
 use super::writer::Writer;
@@ -69,7 +70,8 @@ impl Journal {
     pub(crate) fn begin(&self, id: JournalId, progress_at: u64) -> Result<(), JournalError> {
         self.check()?;
         let file = self.place.open_or_create()?;
-        let capacity = capacity_for(self.capacity);
+        let most = capacity_for(self.capacity);
+        let capacity = first_capacity(&*file, file.size()?, most);
         let old = found(&*file)?;
         let is_blank = old.is_none();
         let mut superblock = match old {
@@ -116,22 +118,21 @@ impl Journal {
     ) -> Result<(), JournalError> {
         let Range { start: from, end: to } = space;
         let made = file.allocate(from, to).and_then(|()| file.write_zeros(from, written));
-        made.map_err(|error| match error.kind() {
-            io::ErrorKind::StorageFull
-            | io::ErrorKind::QuotaExceeded
-            | io::ErrorKind::FileTooLarge => {
+        made.map_err(|error| match is_no_space(&error) {
+            true => {
                 // If that fails too, a later start finds zeros, and continues from there.
                 let _ = file.cut(from);
                 JournalError::NoSpace { path: self.place.path(), needed: to, source: error }
             }
-            _ => error.into(),
+            false => error.into(),
         })
     }
 
     /// Makes fences go to the journal from here on: the pool names it.
     pub(crate) fn start(&self) {
-        if let Some(writer) = &*locked(&self.writer) {
-            locked(&self.buffer).longest = longest_batch(writer.capacity);
+        if locked(&self.writer).is_some() {
+            let capacity = self.progress.capacity.load(Acquire);
+            locked(&self.buffer).longest = longest_batch(capacity);
         }
     }
 
@@ -229,6 +230,7 @@ impl Journal {
         end: ScanEnd,
         checkpointer: Checkpointer,
     ) -> Result<(), JournalError> {
+        fill_holes(&*file, superblock.capacity)?;
         let (file, is_mapped) = MappedStorage::over(file)?;
         self.progress.is_mapped.store(is_mapped, Release);
         let Superblock { id, incarnation, capacity, tail, limit, .. } = superblock;
@@ -237,11 +239,13 @@ impl Journal {
         self.progress.head.store(end.position, Release);
         self.progress.synced_sequence.store(end.sequence, Release);
         self.progress.capacity.store(capacity, Release);
+        let most = if file.may_grow() { capacity_for(self.capacity) } else { capacity };
+        self.progress.most_capacity.store(most, Release);
+        self.progress.wants_growth.store(0, Release);
         *locked(&self.writer) = Some(Writer {
             file: Arc::clone(&file),
             id,
             incarnation,
-            capacity,
             head: end.position,
             begins_block: true,
             sequence: end.sequence,
@@ -301,6 +305,16 @@ pub(super) fn check_length(
 ) -> Result<(), JournalError> {
     let (expected, found) = (RING_AT + superblock.capacity, file.size()?);
     if found < expected { Err(JournalError::Cut { expected, found }) } else { Ok(()) }
+}
+
+/// Reserves the space that a copy of the file may lack: one with holes where it had zeros. A
+/// refusal changes nothing: XFS, when it is full, also refuses space that the file has already.
+fn fill_holes(file: &dyn Storage, capacity: u64) -> io::Result<()> {
+    let end = RING_AT + capacity;
+    if file.written_up_to(RING_AT)? < end {
+        let _ = file.allocate(RING_AT, end);
+    }
+    Ok(())
 }
 
 fn check_owner(superblock: &Superblock, id: JournalId) -> Result<(), JournalError> {

@@ -85,6 +85,10 @@ impl Checkpointer {
     pub(super) fn new(said: PoolProgress, said_at: u64) -> Checkpointer {
         Checkpointer { said, said_at, pass: None, copies: Vec::new(), runs: Vec::new() }
     }
+
+    pub(super) fn is_in_pass(&self) -> bool {
+        self.pass.is_some()
+    }
 }
 
 impl Journal {
@@ -117,7 +121,7 @@ impl Journal {
 
     /// Returns true while a pass is under way.
     pub(super) fn is_checkpointing(&self) -> bool {
-        locked(&self.checkpointer).as_ref().is_some_and(|open| open.pass.is_some())
+        locked(&self.checkpointer).as_ref().is_some_and(Checkpointer::is_in_pass)
     }
 
     /// Writes everything that was appended to the pool's file.

@@ -28,6 +28,7 @@ mod core;
 mod dirty_pages;
 mod error;
 mod flushed;
+mod grow;
 mod layout;
 mod limit;
 mod mapped;

@@ -217,19 +217,22 @@ fn a_disk_without_space_for_growth_refuses_writes_as_a_full_pool_does() {
 }
 
 #[test]
-fn a_disk_without_space_for_the_journal_is_named_with_what_to_do() {
+fn a_journal_without_space_for_all_of_its_size_is_shorter_and_serves() {
     let launch = Launch::perdura_journal("no").args(["--journal-size", "256mb"]);
-    let folder = testkit::Medium::Disk.scratch();
-    let refused = launch.longest_file(80 << 10).run_to_end_in(folder.path());
-    assert_eq!(refused.status.code(), Some(1));
-    let says = "choose a smaller size (`journal-size`), or put it on another disk (`journal`)";
-    assert!(refused.log.contains(says) && refused.log.contains("268443648"), "{}", refused.log);
-    assert!(!refused.log.contains("salvage"), "{}", refused.log);
-    let journal = folder.path().join("perdura.pool.journal");
-    let length = std::fs::metadata(journal).map_or(0, |file| file.len());
-    assert_eq!(length, 0, "it keeps no space");
-    // The unfinished pool is no obstacle.
-    Launch::perdura_journal("no").longest_file(80 << 10).start_in(folder);
+    let mut server = launch.longest_file(80 << 10).start();
+    let mut client = server.client();
+    let size = |client: &mut Client| number(&client.info("persistence"), "journal_size");
+    assert_eq!(size(&mut client), 512 << 10);
+    let value = "x".repeat(100_000);
+    for n in 0..400 {
+        client.check(&format!("SET key:{} {value}", n % 100), "OK");
+    }
+    assert_eq!(size(&mut client), 64 << 20);
+    assert_eq!(client.info("persistence")["journal_status"], "ok");
+    server.crash();
+    let mut client = server.client();
+    client.check("DBSIZE", "(integer) 100");
+    client.check("STRLEN key:99", "(integer) 100000");
 }
 
 /// Kills a server three times, with further arguments, and checks for the writes that it

@@ -168,6 +168,20 @@ fn a_journal_is_empty_when_its_use_ends_though_others_fence_meanwhile() {
 }
 
 #[test]
+fn a_ring_grows_only_where_everything_in_it_stays_in_its_place() {
+    check_overlap(FaultPoint::GrowInPlace);
+    check_overlap(FaultPoint::SyncGrownRing);
+}
+
+#[test]
+fn nothing_is_written_past_the_lap_of_a_ring_that_grows() {
+    check_history(
+        FaultPoint::StopAtLap,
+        histories::nothing_is_written_past_the_lap_of_a_ring_that_grows,
+    );
+}
+
+#[test]
 fn acknowledgements_wait_for_a_sync_that_is_late() {
     check_history(FaultPoint::WaitForLateSync, || {
         let lost = lose(SYNCS_SLOWLY, SyncPolicy::EverySecond, Background::Two, 0);

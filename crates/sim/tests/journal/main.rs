@@ -7,6 +7,7 @@
 
 mod crashes;
 mod failing;
+mod growth;
 mod late_syncs;
 #[path = "../overlap/mod.rs"]
 mod overlap;
