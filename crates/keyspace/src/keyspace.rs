@@ -6,17 +6,14 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use heap::{ANY_TURN, Heap, Ptr, Shard, ShardWait, View};
+use heap::{ANY_TURN, Heap, Shard, ShardWait};
 use smallvec::SmallVec;
-use structures::index::{Bucket, CURSOR_BITS, Index};
+use structures::index::CURSOR_BITS;
 
 use crate::damage::Resolver;
-use crate::eviction::access::Which;
 use crate::fault_points::FaultPoint;
 use crate::key::MAX_KEY;
-use crate::layout::{
-    Counts, FieldCounts, LIBRARIES, counts_root, fields_root, keys_root, physical,
-};
+use crate::layout::{Counts, FieldCounts, LIBRARIES, counts_root, fields_root, physical};
 use crate::position::{self, StreamPosition};
 use crate::prepared::LARGE;
 use crate::shared::{Shared, cursor_shard};
@@ -144,25 +141,6 @@ impl Keyspace {
     /// Hashes a key, once for all its uses.
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
         self.shared.key(bytes)
-    }
-
-    /// Prefetches the buckets that a lookup of the key will search. Takes no lock. For a batch of
-    /// keys, call this for each key, and then [`Keyspace::prefetch_entry`] for each.
-    #[inline]
-    pub fn prefetch_bucket(&self, db: Db, key: &Key<'_>) -> Option<PrefetchedBucket> {
-        let db = physical(self.shared.map.load(Relaxed), db.number());
-        self.shared.volatile(key.shard()).access.prefetch(Which::new(key.hash, db));
-        let index = Index::at(self.shared.root(key.shard(), keys_root(db)));
-        index.prefetch_bucket(&UnlockedView(self.heap()), key.hash).map(PrefetchedBucket)
-    }
-
-    /// Prefetches the entry that a lookup of the key will compare, and records its slot in the key
-    /// as a hint.
-    #[inline]
-    pub fn prefetch_entry(&self, prefetched: &PrefetchedBucket, key: &mut Key<'_>) {
-        if let Some(slot_hint) = prefetched.0.prefetch_entry(&UnlockedView(self.heap())) {
-            key.slot_hint = slot_hint;
-        }
     }
 
     /// Locks the shards (given in any order, repetitions allowed) and opens a transaction at `now`
@@ -417,32 +395,4 @@ pub(crate) fn ascending(shards: impl Iterator<Item = usize>) -> SmallVec<[usize;
     }
     ascending.sort_unstable();
     ascending
-}
-
-/// The buckets that were prefetched for a coming lookup.
-pub struct PrefetchedBucket(Bucket);
-
-/// A view that takes no lock. The words that it reads may be inconsistent; they only decide what to
-/// prefetch and where to look first.
-struct UnlockedView<'h>(&'h Heap);
-
-impl View for UnlockedView<'_> {
-    #[inline]
-    fn word(&self, at: Ptr) -> u64 {
-        self.0.region().guess(at.raw())
-    }
-
-    #[inline]
-    fn line(&self, at: Ptr) -> [u64; 8] {
-        self.0.region().guess_line(at.raw())
-    }
-
-    fn bytes(&self, _at: Ptr, _len: usize) -> &[u8] {
-        &[]
-    }
-
-    #[inline]
-    fn prefetch(&self, at: Ptr) {
-        self.0.region().prefetch(at.raw());
-    }
 }

@@ -21,6 +21,7 @@ pub(crate) const HINCRBY: CommandSpec = CommandSpec {
     acl: ACL_HASH,
     keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_UPDATE)],
     args: &[key("key", 0), string("field"), integer("increment")],
+    members: Some(Members::one(2)),
     run: Run::Keys(hincrby),
     ..CommandSpec::EMPTY
 };
@@ -49,6 +50,7 @@ pub(crate) const HINCRBYFLOAT: CommandSpec = CommandSpec {
     acl: ACL_HASH,
     keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_UPDATE)],
     args: &[key("key", 0), string("field"), double("increment")],
+    members: Some(Members::one(2)),
     run: Run::Keys(hincrbyfloat),
     ..CommandSpec::EMPTY
 };

@@ -18,6 +18,7 @@ pub(crate) const HGET: CommandSpec = CommandSpec {
     acl: ACL_HASH,
     keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
     args: &[key("key", 0), string("field")],
+    members: Some(Members::one(2)),
     run: Run::Keys(hget),
     ..CommandSpec::EMPTY
 };
@@ -42,6 +43,7 @@ pub(crate) const HMGET: CommandSpec = CommandSpec {
     acl: ACL_HASH,
     keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
     args: &[key("key", 0), string("field").multiple()],
+    members: Some(Members::from(2, 1)),
     run: Run::Keys(hmget),
     ..CommandSpec::EMPTY
 };
@@ -70,6 +72,7 @@ pub(crate) const HEXISTS: CommandSpec = CommandSpec {
     acl: ACL_HASH,
     keys: &[KeySpec::one(1, KEY_RO)],
     args: &[key("key", 0), string("field")],
+    members: Some(Members::one(2)),
     run: Run::Keys(hexists),
     ..CommandSpec::EMPTY
 };
@@ -115,6 +118,7 @@ pub(crate) const HSTRLEN: CommandSpec = CommandSpec {
     acl: ACL_HASH,
     keys: &[KeySpec::one(1, KEY_RO)],
     args: &[key("key", 0), string("field")],
+    members: Some(Members::one(2)),
     run: Run::Keys(hstrlen),
     ..CommandSpec::EMPTY
 };

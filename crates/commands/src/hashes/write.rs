@@ -18,6 +18,7 @@ pub(crate) const HSET: CommandSpec = CommandSpec {
     keys: &[KeySpec::one(1, KEY_RW | KEY_UPDATE)],
     history: &[("4.0.0", "Accepts multiple `field` and `value` arguments.")],
     args: &[key("key", 0), block("field_value", &[string("field"), string("value")]).multiple()],
+    members: Some(Members::from(2, 2)),
     run: Run::Keys(hset),
     ..CommandSpec::EMPTY
 };
@@ -43,6 +44,7 @@ pub(crate) const HMSET: CommandSpec = CommandSpec {
         instead: "`HSET` with multiple field-value pairs",
     }),
     args: &[key("key", 0), block("field_value", &[string("field"), string("value")]).multiple()],
+    members: Some(Members::from(2, 2)),
     run: Run::Keys(hmset),
     ..CommandSpec::EMPTY
 };
@@ -78,6 +80,7 @@ pub(crate) const HSETNX: CommandSpec = CommandSpec {
     acl: ACL_HASH,
     keys: &[KeySpec::one(1, KEY_RW | KEY_INSERT)],
     args: &[key("key", 0), string("field"), string("value")],
+    members: Some(Members::one(2)),
     run: Run::Keys(hsetnx),
     ..CommandSpec::EMPTY
 };
@@ -111,6 +114,7 @@ pub(crate) const HDEL: CommandSpec = CommandSpec {
     keys: &[KeySpec::one(1, KEY_RW | KEY_DELETE)],
     history: &[("2.4.0", "Accepts multiple `field` arguments.")],
     args: &[key("key", 0), string("field").multiple()],
+    members: Some(Members::from(2, 1)),
     run: Run::Keys(hdel),
     ..CommandSpec::EMPTY
 };

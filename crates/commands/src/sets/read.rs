@@ -48,6 +48,7 @@ pub(crate) const SISMEMBER: CommandSpec = CommandSpec {
     acl: ACL_SET,
     keys: &[KeySpec::one(1, KEY_RO)],
     args: &[key("key", 0), string("member")],
+    members: Some(Members::one(2)),
     run: Run::Keys(sismember),
     ..CommandSpec::EMPTY
 };
@@ -72,6 +73,7 @@ pub(crate) const SMISMEMBER: CommandSpec = CommandSpec {
     acl: ACL_SET,
     keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
     args: &[key("key", 0), string("member").multiple()],
+    members: Some(Members::from(2, 1)),
     run: Run::Keys(smismember),
     ..CommandSpec::EMPTY
 };

@@ -20,6 +20,7 @@ pub(crate) const SADD: CommandSpec = CommandSpec {
     keys: &[KeySpec::one(1, KEY_RW | KEY_INSERT)],
     history: &[("2.4.0", "Accepts multiple `member` arguments.")],
     args: &[key("key", 0), string("member").multiple()],
+    members: Some(Members::from(2, 1)),
     run: Run::Keys(sadd),
     ..CommandSpec::EMPTY
 };
@@ -46,6 +47,7 @@ pub(crate) const SREM: CommandSpec = CommandSpec {
     keys: &[KeySpec::one(1, KEY_RW | KEY_DELETE)],
     history: &[("2.4.0", "Accepts multiple `member` arguments.")],
     args: &[key("key", 0), string("member").multiple()],
+    members: Some(Members::from(2, 1)),
     run: Run::Keys(srem),
     ..CommandSpec::EMPTY
 };

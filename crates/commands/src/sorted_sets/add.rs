@@ -29,6 +29,7 @@ pub(crate) const ZADD: CommandSpec = CommandSpec {
         token("increment", "INCR").since("3.0.2").optional(),
         block("score_member", &[double("score"), string("member")]).multiple(),
     ],
+    members: Some(Members::from(3, 2)),
     run: Run::Keys(zadd),
     ..CommandSpec::EMPTY
 };
@@ -72,6 +73,7 @@ pub(crate) const ZINCRBY: CommandSpec = CommandSpec {
     acl: ACL_SORTEDSET,
     keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_UPDATE)],
     args: &[key("key", 0), integer("increment"), string("member")],
+    members: Some(Members::one(3)),
     run: Run::Keys(zincrby),
     ..CommandSpec::EMPTY
 };

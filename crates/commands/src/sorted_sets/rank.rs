@@ -23,6 +23,7 @@ pub(crate) const ZRANK: CommandSpec = CommandSpec {
         string("member"),
         token("withscore", "WITHSCORE").since("7.2.0").optional(),
     ],
+    members: Some(Members::one(2)),
     run: Run::Keys(zrank),
     ..CommandSpec::EMPTY
 };
@@ -34,6 +35,7 @@ fn zrank(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 pub(crate) const ZREVRANK: CommandSpec = CommandSpec {
     name: "zrevrank",
     summary: "Determine the index of a member in a sorted set, with scores ordered from high to low",
+    members: Some(Members::one(2)),
     run: Run::Keys(zrevrank),
     ..ZRANK
 };

@@ -23,6 +23,7 @@ pub(crate) const ZREM: CommandSpec = CommandSpec {
     keys: &[KeySpec::one(1, KEY_RW | KEY_DELETE)],
     history: &[("2.4.0", "Accepts multiple elements.")],
     args: &[key("key", 0), string("member").multiple()],
+    members: Some(Members::from(2, 1)),
     run: Run::Keys(zrem),
     ..CommandSpec::EMPTY
 };

@@ -18,6 +18,7 @@ pub(crate) const ZSCORE: CommandSpec = CommandSpec {
     acl: ACL_SORTEDSET,
     keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
     args: &[key("key", 0), string("member")],
+    members: Some(Members::one(2)),
     run: Run::Keys(zscore),
     ..CommandSpec::EMPTY
 };
@@ -42,6 +43,7 @@ pub(crate) const ZMSCORE: CommandSpec = CommandSpec {
     acl: ACL_SORTEDSET,
     keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
     args: &[key("key", 0), string("member").multiple()],
+    members: Some(Members::from(2, 1)),
     run: Run::Keys(zmscore),
     ..CommandSpec::EMPTY
 };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crate::support::{Client, MemoryLog, TestClock, emulated, volatile};
-use commands::spec::Group;
+use commands::spec::{Arg, ArgKind, Group};
 use commands::{CommandLog, Engine, EngineOptions, Run};
 use fastrand::Rng;
 use keyspace::{Db, Keyspace};
@@ -317,4 +317,35 @@ fn a_run_that_the_failed_log_refuses_leaves_each_command_its_own_reply() {
     assert!(first.starts_with("-MISCONF"), "{first}");
     assert!(second.starts_with("$65536\r\nvvv"), "{second:.40}");
     assert_eq!(second.len(), "$65536\r\n".len() + 65536 + 2);
+}
+
+/// The names of the arguments of a request without options, in order.
+fn required(args: &[Arg]) -> Vec<&'static str> {
+    args.iter()
+        .filter(|arg| !arg.is_optional)
+        .flat_map(|arg| match arg.kind {
+            ArgKind::Block(parts) => required(parts),
+            _ => vec![arg.name],
+        })
+        .collect()
+}
+
+/// What a batch prefetches are the arguments that are documented as members or fields.
+#[test]
+fn the_members_that_are_prefetched_are_those_of_the_documentation() {
+    let engine = engine(volatile(1, 1 << 20));
+    let mut seen = 0;
+    for command in engine.table().all() {
+        let names = required(command.spec.args);
+        let words: Vec<&[u8]> =
+            std::iter::once(&b"name"[..]).chain(names.iter().map(|name| name.as_bytes())).collect();
+        let Some(members) = command.spec.members else { continue };
+        let found: Vec<&[u8]> = members.of(&words).collect();
+        let is_member = |name: &[u8]| matches!(name, b"member" | b"field");
+        let all = words.iter().filter(|word| is_member(word)).count();
+        assert_eq!((found.len(), found.iter().all(|name| is_member(name))), (all, true));
+        assert!(command.spec.group.is_of_collections() && names[0] == "key", "{names:?}");
+        seen += 1;
+    }
+    assert_eq!(seen, 21);
 }

@@ -5,7 +5,7 @@
 //! be prefetched while the first of them is executed. The keys of a batch follow each other, so
 //! that a request is a few words.
 
-use keyspace::Key;
+use keyspace::{Key, PrefetchedBucket};
 use smallvec::SmallVec;
 
 use crate::engine::Engine;
@@ -16,6 +16,8 @@ use crate::table::{Command, Lookup};
 pub type Keys<'a> = SmallVec<[Key<'a>; 4]>;
 /// Requests of a batch, and keys of all of them, that need no allocation.
 const USUAL: usize = 64;
+/// Maximum of members of one command that are prefetched.
+const MEMBERS: usize = 4;
 
 /// The words of a request with what the engine knows of them.
 #[derive(Clone, Copy)]
@@ -102,7 +104,8 @@ impl<'a> Batch<'a> {
     }
 
     /// Prefetches what the lookups of all keys will need in the session's database: first buckets,
-    /// then entries.
+    /// then entries; then, for commands on collections, what the values lead to, and the members
+    /// that the commands name.
     pub fn prefetch(&mut self, session: &Session) {
         let keyspace = self.engine.keyspace();
         let prefetched = self.keys.iter().map(|key| keyspace.prefetch_bucket(session.db, key));
@@ -112,6 +115,21 @@ impl<'a> Batch<'a> {
                 keyspace.prefetch_entry(prefetched, key);
             }
         }
+        let mut members: SmallVec<[PrefetchedBucket; USUAL]> = SmallVec::new();
+        for request in self.from(0) {
+            let Lookup::Found(Command { spec, .. }) = request.lookup else { continue };
+            let (true, Some(key)) = (spec.group.is_of_collections(), request.keys.first()) else {
+                continue;
+            };
+            match spec.members {
+                None => drop(keyspace.prefetch_value(key, None)),
+                Some(named) => {
+                    let some = named.of(request.args).take(MEMBERS);
+                    members.extend(some.filter_map(|one| keyspace.prefetch_value(key, Some(one))));
+                }
+            }
+        }
+        members.iter().for_each(|member| keyspace.prefetch_member(member));
     }
 }
 

@@ -65,6 +65,12 @@ pub enum Group {
 }
 
 impl Group {
+    /// Returns true for commands on values with members, fields or elements.
+    #[inline]
+    pub const fn is_of_collections(self) -> bool {
+        matches!(self, Group::List | Group::Set | Group::SortedSet | Group::Hash | Group::Stream)
+    }
+
     /// Returns the name COMMAND DOCS prints.
     pub fn name(self) -> &'static str {
         match self {
@@ -108,6 +114,31 @@ pub enum Channels {
     All,
     /// All of them, which are patterns of channels.
     Patterns,
+}
+
+/// Which arguments of a command name members, or fields, of a collection: each `step`th from
+/// `first` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Members {
+    first: usize,
+    step: usize,
+}
+
+impl Members {
+    /// The argument at this position only.
+    pub const fn one(at: usize) -> Members {
+        Members { first: at, step: usize::MAX }
+    }
+
+    /// All arguments from this position on, or each second one.
+    pub const fn from(first: usize, step: usize) -> Members {
+        Members { first, step }
+    }
+
+    /// Returns those among the words of a request. Options in front of them may displace them.
+    pub fn of<'a>(self, args: &'a [&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
+        args.iter().skip(self.first).step_by(self.step).copied()
+    }
 }
 
 /// The word that replaces a secret.
@@ -156,6 +187,8 @@ pub struct CommandSpec {
     /// The position of an argument that becomes a key's whole value as it is: a large one is
     /// written to the heap before the key's shard is locked.
     pub value: Option<usize>,
+    /// Which of its arguments are members of the collection at its first key.
+    pub members: Option<Members>,
     /// Which of its arguments are channels that it sends to or listens to.
     pub channels: Option<Channels>,
     /// Replaces the secret words of a request with [`REDACTED`].
@@ -190,6 +223,7 @@ impl CommandSpec {
         args: &[],
         subs: &[],
         value: None,
+        members: None,
         channels: None,
         redact: None,
         weigh: None,

@@ -23,6 +23,7 @@ mod media;
 mod memory;
 mod model;
 mod position;
+mod prefetch;
 mod read_cache;
 mod reopen;
 mod salvage;

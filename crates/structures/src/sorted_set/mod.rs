@@ -332,6 +332,9 @@ impl SortedSet {
             let at = self.at_rank(store, rank, verify)?;
             let (mut items, most) = (Vec::new(), usize::try_from(count - removed));
             let most = most.unwrap_or(usize::MAX);
+            if count == 1 {
+                self.prefetch_next(store, &hash, &at, rank > 0);
+            }
             if self.tree().remove_run(store, &at, most, |item| items.push(item)) == 0 {
                 break;
             }
@@ -350,6 +353,24 @@ impl SortedSet {
             }
         }
         Ok(removed)
+    }
+
+    /// Prefetches what removing the next members will read, as a queue has them removed one by one:
+    /// a member some places ahead, and the slots of a nearer one, which has arrived meanwhile.
+    #[inline]
+    fn prefetch_next<V: View>(
+        self,
+        view: &V,
+        hash: impl Fn(&[u8]) -> u64,
+        at: &Cursor,
+        backwards: bool,
+    ) {
+        if let Some(later) = at.nearby_item(view, 2 * PREFETCHED, backwards) {
+            member_of(later).prefetch(view);
+        }
+        if let Some(soon) = at.nearby_item(view, PREFETCHED, backwards) {
+            self.dict.prefetch_bucket(view, hash(&member_of(soon).field(view)));
+        }
     }
 }
 
