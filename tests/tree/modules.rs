@@ -82,6 +82,7 @@ const KEYSPACE: &[&str] = &[
     "functions",
     "position",
     "keyspace",
+    "prefetch",
     "syncing",
     "losses",
     "snapshot",

@@ -27,9 +27,9 @@ pub struct PrefetchedBucket(Bucket);
 
 impl Keyspace {
     /// Prefetches the buckets that a lookup of the key will search. For a batch of keys, call this
-    /// for each key, and then [`Keyspace::prefetch_entry`] for each.
+    /// for each key, and then [`Keyspace::prefetch_key_entry`] for each.
     #[inline]
-    pub fn prefetch_bucket(&self, db: Db, key: &Key<'_>) -> Option<PrefetchedBucket> {
+    pub fn prefetch_key_bucket(&self, db: Db, key: &Key<'_>) -> Option<PrefetchedBucket> {
         let db = physical(self.shared.map.load(Relaxed), db.number());
         self.shared.volatile(key.shard()).access.prefetch(Which::new(key.hash, db));
         let index = Index::at(self.shared.root(key.shard(), keys_root(db)));
@@ -39,7 +39,7 @@ impl Keyspace {
     /// Prefetches the entry that a lookup of the key will compare, and records its slot in the key
     /// as a hint.
     #[inline]
-    pub fn prefetch_entry(&self, prefetched: &PrefetchedBucket, key: &mut Key<'_>) {
+    pub fn prefetch_key_entry(&self, prefetched: &PrefetchedBucket, key: &mut Key<'_>) {
         if let Some(slot_hint) = prefetched.0.prefetch_entry(&Unlocked(self.heap())) {
             key.slot_hint = slot_hint;
         }

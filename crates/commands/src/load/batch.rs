@@ -126,7 +126,7 @@ impl LoadBatch {
         for (at, number) in group.iter().enumerate() {
             if let Some(&ahead) = group.get(at + AHEAD) {
                 let (ahead, one) = &keys[ahead as usize];
-                let _ = keyspace.prefetch_bucket(one.db, ahead);
+                let _ = keyspace.prefetch_key_bucket(one.db, ahead);
             }
             let (key, one) = keys[*number as usize];
             let read = |show: Show<'_>| self.framing.read(&one.frame, &self.bytes, spare, show);

@@ -108,11 +108,11 @@ impl<'a> Batch<'a> {
     /// that the commands name.
     pub fn prefetch(&mut self, session: &Session) {
         let keyspace = self.engine.keyspace();
-        let prefetched = self.keys.iter().map(|key| keyspace.prefetch_bucket(session.db, key));
+        let prefetched = self.keys.iter().map(|key| keyspace.prefetch_key_bucket(session.db, key));
         let prefetched: SmallVec<[_; USUAL]> = prefetched.collect();
         for (key, prefetched) in self.keys.iter_mut().zip(&prefetched) {
             if let Some(prefetched) = prefetched {
-                keyspace.prefetch_entry(prefetched, key);
+                keyspace.prefetch_key_entry(prefetched, key);
             }
         }
         let mut members: SmallVec<[PrefetchedBucket; USUAL]> = SmallVec::new();

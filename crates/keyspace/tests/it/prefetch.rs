@@ -42,8 +42,8 @@ fn filled(shards: usize) -> Keyspace {
 
 /// Prefetches a key and a member. Returns true if there are buckets for the member.
 fn prefetch(ks: &Keyspace, key: &mut Key<'_>, member: Option<&[u8]>) -> bool {
-    if let Some(bucket) = ks.prefetch_bucket(db(0), key) {
-        ks.prefetch_entry(&bucket, key);
+    if let Some(bucket) = ks.prefetch_key_bucket(db(0), key) {
+        ks.prefetch_key_entry(&bucket, key);
     }
     let found = ks.prefetch_value(key, member);
     found.iter().for_each(|bucket| ks.prefetch_member(bucket));
