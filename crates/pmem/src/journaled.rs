@@ -118,6 +118,14 @@ impl Region {
         self.journal.as_ref().map(|journal| journal.counts())
     }
 
+    /// Returns how long a client that has fenced this many bytes should wait before it writes more,
+    /// so that the journal does not become full, and whether it should ask again then, with 0. Who
+    /// does not wait may find the journal full, and waits in a fence.
+    pub fn write_delay(&self, bytes: u64) -> (Duration, bool) {
+        let journal = self.journal.as_ref();
+        journal.map_or((Duration::ZERO, false), |journal| journal.delay(bytes))
+    }
+
     /// Returns why the journal failed, if it did.
     pub fn journal_failure(&self) -> Option<&str> {
         self.journal.as_ref().and_then(|journal| journal.failure())

@@ -74,6 +74,8 @@ pub(crate) struct Connection {
     /// Since when the replies exceed their soft limit, unix ms.
     soft_since: Option<u64>,
     waker: Option<Waker>,
+    /// The bytes of lines that the last commands fenced.
+    fenced: u64,
     /// The worker's count of reads after this connection's last one.
     reads: u64,
     /// Whether the worker served no other connection since.
@@ -109,6 +111,7 @@ impl Connection {
             roles: None,
             soft_since: None,
             waker: None,
+            fenced: 0,
             reads: 0,
             is_sole_active: true,
             worker,
@@ -137,6 +140,7 @@ impl Connection {
             }
             self.roles = quorum::roles(&self);
             loop {
+                self.give_way().await;
                 let step = batch::run(&mut self);
                 self.worker.serve_soon();
                 if self.output.len() > FIXED_REPLIES && self.exceeds_hard_limit() {
@@ -418,6 +422,17 @@ impl Connection {
         self.publish_capacity();
         self.count_memory();
         self.session.shrink();
+    }
+
+    /// Waits, after commands that wrote, until others' turn to write has come and the pool's journal
+    /// has space.
+    async fn give_way(&mut self) {
+        let fenced = std::mem::take(&mut self.fenced);
+        if fenced > 0
+            && let Some(journal) = &self.worker.shared.journal
+        {
+            journal.give_way(fenced, || self.client.killed.load(Relaxed)).await;
+        }
     }
 
     /// Waits until clients are no longer paused, or this one is killed.

@@ -12,7 +12,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use commands::CommandLog;
 use commands::admin::{JournalFacts, SyncTimes};
@@ -33,6 +33,9 @@ pub(crate) fn policy(values: &Values) -> SyncPolicy {
         AppendFsync::EverySec => SyncPolicy::EverySecond,
     }
 }
+
+/// How long a connection waits for space in the journal before it writes all the same.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// The journal of a running server.
 pub(crate) struct PoolJournal {
@@ -160,6 +163,21 @@ impl PoolJournal {
         let before = self.full_wait_ns.fetch_max(all, Ordering::Relaxed);
         let since = all.saturating_sub(before);
         (since > 0).then(|| Duration::from_nanos(since))
+    }
+
+    /// Waits before a connection that has fenced this many bytes writes more, so that the journal
+    /// does not become full: then a fence would hold the worker, with all that it serves. `is_over`
+    /// tells that nobody waits any more.
+    pub(crate) async fn give_way(&self, bytes: u64, is_over: impl Fn() -> bool) {
+        let (mut delay, mut again) = self.region().write_delay(bytes);
+        let begin = Instant::now();
+        while !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+            if !again || is_over() || begin.elapsed() > LONGEST_WAIT {
+                return;
+            }
+            (delay, again) = self.region().write_delay(0);
+        }
     }
 
     /// Ends the background work. Closing the pool applies the rest.

@@ -21,6 +21,8 @@ pub(super) struct DirtyPages {
     words: Vec<u64>,
     /// The end of the last marked line: the region may end within its page.
     end: u64,
+    /// The number of marked pages.
+    marked: u64,
 }
 
 impl DirtyPages {
@@ -38,8 +40,15 @@ impl DirtyPages {
             self.words.resize(last as usize / 64 + 1, 0);
         }
         for page in first..=last {
-            self.words[page as usize / 64] |= 1 << (page % 64);
+            let (word, bit) = (&mut self.words[page as usize / 64], 1 << (page % 64));
+            self.marked += u64::from(*word & bit == 0);
+            *word |= bit;
         }
+    }
+
+    /// Returns the number of marked pages.
+    pub(super) fn marked(&self) -> u64 {
+        self.marked
     }
 
     /// Takes the marks of up to `most` pages from page `from` on: adds their lines to `runs`,
@@ -57,6 +66,7 @@ impl DirtyPages {
             }
             at += u64::from(rest.trailing_zeros());
             *word &= !(1 << (at % 64));
+            self.marked -= 1;
             push(runs, at, self.end);
             (at, left) = (at + 1, left - 1);
         }

@@ -32,6 +32,7 @@ mod grow;
 mod layout;
 mod limit;
 mod mapped;
+mod pace;
 mod place;
 mod pool_progress;
 mod read;

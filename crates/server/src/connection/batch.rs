@@ -161,7 +161,8 @@ fn refuse(connection: &mut Connection, error: &ProtocolError) -> Step {
 /// Executes the parsed commands from `next` on, and leaves there the next one if not all were
 /// executed.
 fn execute(connection: &mut Connection) -> Step {
-    let Connection { parser, input, session, worker, output, next, log_end, .. } = connection;
+    let Connection { parser, input, session, worker, output, next, log_end, fenced, .. } =
+        connection;
     let engine = &*worker.shared.engine;
     let first = next.take().unwrap_or(0);
     session.lend(input.lend());
@@ -173,7 +174,10 @@ fn execute(connection: &mut Connection) -> Step {
         requests.push(args);
         rest = following;
     }
+    let before = pmem::counters();
     let done = engine.execute_batch(session, &mut requests, &mut output.writer);
+    let written = pmem::counters().since(&before);
+    *fenced += written.lines * pmem::LINE + written.streamed;
     session.lend(None);
     *log_end = done.durable_at.max(*log_end);
     let (step, goes_on) = match done.next {
