@@ -111,8 +111,9 @@ impl Journal {
             Some(pass) => pass,
             None => match self.begin_pass()? {
                 Some(pass) => {
-                    let pages = locked(&self.buffer).dirty.marked();
-                    checkpointer.speed.begin(self.clock.now(), pages);
+                    checkpointer.speed.begin(self.clock.now());
+                    self.begin_pace();
+                    self.set_pace(&checkpointer.speed, 0);
                     pass
                 }
                 None => return Ok(false),
@@ -121,7 +122,7 @@ impl Journal {
         let fail_in_panic = FailInPanic(self);
         match self.write_group(checkpointer, &mut pass, copy)? {
             true => {
-                self.set_pace(&checkpointer.speed);
+                self.set_pace(&checkpointer.speed, pass.next);
                 checkpointer.pass = Some(pass);
             }
             false => self.end_pass(checkpointer, pass)?,

@@ -21,8 +21,6 @@ pub(super) struct DirtyPages {
     words: Vec<u64>,
     /// The end of the last marked line: the region may end within its page.
     end: u64,
-    /// The number of marked pages.
-    marked: u64,
 }
 
 impl DirtyPages {
@@ -40,15 +38,15 @@ impl DirtyPages {
             self.words.resize(last as usize / 64 + 1, 0);
         }
         for page in first..=last {
-            let (word, bit) = (&mut self.words[page as usize / 64], 1 << (page % 64));
-            self.marked += u64::from(*word & bit == 0);
-            *word |= bit;
+            self.words[page as usize / 64] |= 1 << (page % 64);
         }
     }
 
-    /// Returns the number of marked pages.
-    pub(super) fn marked(&self) -> u64 {
-        self.marked
+    /// Returns the number of marked pages from a page on.
+    pub(super) fn count_from(&self, page: u64) -> u64 {
+        let mut words = self.words.iter().skip(page as usize / 64);
+        let first = words.next().map_or(0, |word| word & (u64::MAX << (page % 64)));
+        u64::from(first.count_ones()) + words.map(|word| u64::from(word.count_ones())).sum::<u64>()
     }
 
     /// Takes the marks of up to `most` pages from page `from` on: adds their lines to `runs`,
@@ -66,7 +64,6 @@ impl DirtyPages {
             }
             at += u64::from(rest.trailing_zeros());
             *word &= !(1 << (at % 64));
-            self.marked -= 1;
             push(runs, at, self.end);
             (at, left) = (at + 1, left - 1);
         }
@@ -132,6 +129,8 @@ mod tests {
         for page in [0, far - 1, far, 3 * far + 5] {
             pages.mark(lines(page * PAGE_LINES, PAGE_LINES));
         }
+        let from = [0, 1, far - 1, far, far + 1, 3 * far + 5, 3 * far + 6, 100 * far];
+        assert_eq!(from.map(|page| pages.count_from(page)), [4, 3, 3, 2, 1, 1, 0, 0]);
         let expected = [lines(0, 64), lines((far - 1) * 64, 128), lines((3 * far + 5) * 64, 64)];
         assert_eq!(take_all(&mut pages, 100), expected);
     }

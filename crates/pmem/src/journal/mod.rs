@@ -55,6 +55,7 @@ pub use core::{JournalCounts, SYNC_TIMES};
 pub use error::JournalError;
 pub(crate) use flushed::{remember, take};
 pub use layout::DEFAULT_CAPACITY;
+pub use pace::ChargedClient;
 pub(crate) use place::JournalPlace;
 pub(crate) use pool_progress::BYTES as PROGRESS_BYTES;
 pub use read::JournalReading;
