@@ -122,6 +122,8 @@ fault_points! { 1:
     StopAtLap,
     /// ... and the file's new length is synced before the superblock says it.
     SyncGrownRing,
+    /// Writers that ask are slowed down before the ring is full.
+    PaceWriters,
 }
 
 /// Returns true: no fault point can be disabled in this build.

@@ -11,8 +11,8 @@
 use crate::error::GrowError;
 use crate::guess;
 use crate::journal::{
-    self, AllocateError, CopyLines, Journal, JournalCounts, JournalError, JournalFile, JournalId,
-    JournalReading, JournalRecovery, Kept, LineRange, PROGRESS_BYTES,
+    self, AllocateError, ChargedClient, CopyLines, Journal, JournalCounts, JournalError,
+    JournalFile, JournalId, JournalReading, JournalRecovery, Kept, LineRange, PROGRESS_BYTES,
 };
 use crate::mapping::PAGE;
 use crate::region::Region;
@@ -116,6 +116,32 @@ impl Region {
     /// Returns what the journal has done so far; `None` without a journal.
     pub fn journal_counts(&self) -> Option<JournalCounts> {
         self.journal.as_ref().map(|journal| journal.counts())
+    }
+
+    /// Returns how long a client that has just fenced this many bytes should wait before it goes
+    /// on, so that the journal does not become full. If nobody waits, a fence may have to. The wait
+    /// is over when the journal [is half full](Region::is_half_full) no more.
+    pub fn charge(&self, bytes: u64, client: &mut ChargedClient) -> Duration {
+        self.journal.as_ref().map_or(Duration::ZERO, |journal| journal.charge(bytes, client))
+    }
+
+    /// Returns true while more than half of the journal is in use: those that have written wait.
+    pub fn is_half_full(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.is_half_full())
+    }
+
+    /// Returns true while no write should begin, since it might have to wait for the journal's
+    /// space in a fence. That ends by itself, as the background applies; or the journal fails.
+    #[inline]
+    pub fn is_nearly_full(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.is_nearly_full())
+    }
+
+    /// Returns true while an acknowledgement under [`SyncPolicy::EverySecond`] has to wait for a
+    /// sync that is late.
+    pub fn is_sync_late(&self) -> bool {
+        let journal = self.journal.as_ref();
+        journal.is_some_and(|journal| journal.unsynced_age() >= LATE && journal.failure().is_none())
     }
 
     /// Returns why the journal failed, if it did.

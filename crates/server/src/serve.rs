@@ -138,6 +138,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     let shared = build_shared_state(Parts { store, table, config, tls, supervisor, clock })?;
     users::set(&shared, users);
     if let Some(journal) = &shared.journal {
+        journal.move_slow_syncs();
         shared.engine.set_log(Arc::clone(journal) as Arc<dyn commands::CommandLog>);
     }
     let server = Arc::new(Server {

@@ -28,6 +28,7 @@ use super::core::{Count, Journal, locked};
 use super::dirty_pages::PAGE_LINES;
 use super::error::JournalError;
 use super::layout::at_once;
+use super::pace::Speed;
 use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
 use super::scan::ScanEnd;
 use crate::fault_points::FaultPoint;
@@ -54,6 +55,8 @@ pub(super) struct Checkpointer {
     said_at: u64,
     /// The pass under way.
     pass: Option<Pass>,
+    /// How fast this pass and earlier ones are.
+    speed: Speed,
     /// Copies of pages, kept so that no group allocates,
     copies: Vec<u8>,
     /// ... and their ranges of lines.
@@ -83,7 +86,8 @@ impl Drop for FailInPanic<'_> {
 
 impl Checkpointer {
     pub(super) fn new(said: PoolProgress, said_at: u64) -> Checkpointer {
-        Checkpointer { said, said_at, pass: None, copies: Vec::new(), runs: Vec::new() }
+        let (copies, runs) = (Vec::new(), Vec::new());
+        Checkpointer { said, said_at, pass: None, speed: Speed::default(), copies, runs }
     }
 
     pub(super) fn is_in_pass(&self) -> bool {
@@ -106,13 +110,21 @@ impl Journal {
         let mut pass = match checkpointer.pass.take() {
             Some(pass) => pass,
             None => match self.begin_pass()? {
-                Some(pass) => pass,
+                Some(pass) => {
+                    checkpointer.speed.begin(self.clock.now());
+                    self.begin_pace();
+                    self.set_pace(&checkpointer.speed, 0);
+                    pass
+                }
                 None => return Ok(false),
             },
         };
         let fail_in_panic = FailInPanic(self);
         match self.write_group(checkpointer, &mut pass, copy)? {
-            true => checkpointer.pass = Some(pass),
+            true => {
+                self.set_pace(&checkpointer.speed, pass.next);
+                checkpointer.pass = Some(pass);
+            }
             false => self.end_pass(checkpointer, pass)?,
         }
         mem::forget(fail_in_panic);
@@ -150,7 +162,7 @@ impl Journal {
         pass: &mut Pass,
         copy: CopyLines<'_>,
     ) -> Result<bool, JournalError> {
-        let Checkpointer { said, said_at, copies, runs, .. } = checkpointer;
+        let Checkpointer { said, said_at, copies, runs, speed, .. } = checkpointer;
         copies.clear();
         runs.clear();
         let next = self.copy_pages(pass.next, copies, runs, copy)?;
@@ -178,6 +190,7 @@ impl Journal {
         }
         let len = copies.len() as u64;
         self.progress.count(Count::BytesApplied, len);
+        speed.add(len.div_ceil(PAGE));
         pass.unsynced += len;
         if pass.unsynced >= SYNC_EACH {
             self.sync_pool()?;
@@ -216,6 +229,7 @@ impl Journal {
 
     /// Syncs the file, which has all pages, and moves the tail to the cut.
     fn end_pass(&self, checkpointer: &mut Checkpointer, pass: Pass) -> Result<(), JournalError> {
+        let last = self.clock.now();
         let cut = match FaultPoint::CutBeforeCopy.is_enabled() {
             true => pass.cut,
             false => self.begin_pass()?.map_or(pass.cut, |late| late.cut),
@@ -228,7 +242,9 @@ impl Journal {
             self.sync_pool()?;
         }
         self.progress.count(Count::Applied, 1);
-        self.move_tail(cut)
+        self.move_tail(cut)?;
+        checkpointer.speed.end(last, self.clock.now());
+        Ok(())
     }
 
     /// Moves the tail to a cut: the pool has everything before it.

@@ -17,6 +17,7 @@ use super::checkpoint::Checkpointer;
 use super::dirty_pages::DirtyPages;
 use super::error::JournalError;
 use super::limit::OpenSuperblock;
+use super::pace::Pace;
 use super::place::JournalPlace;
 use super::storage::Storage;
 use super::unsynced::UnsyncedWrites;
@@ -99,6 +100,8 @@ pub(super) struct Progress {
     pub(super) is_written: AtomicBool,
     /// The journal's file is persistent memory.
     pub(super) is_mapped: AtomicBool,
+    /// How fast writers may fill the ring.
+    pub(super) pace: Pace,
     counts: [AtomicU64; Count::COUNTS],
     sync_times: [AtomicU64; SYNC_TIMES],
 }
@@ -112,6 +115,10 @@ impl Progress {
 
     pub(super) fn count(&self, count: Count, by: u64) {
         self.counts[count as usize].fetch_add(by, Ordering::Relaxed);
+    }
+
+    pub(super) fn counted(&self, count: Count) -> u64 {
+        self.counts[count as usize].load(Ordering::Relaxed)
     }
 
     fn count_sync(&self, time: Duration) {

@@ -129,6 +129,14 @@ impl Journal {
         head + ahead(head, capacity, is_written) / 2 > limit && limit < end
     }
 
+    /// Returns true if a writer will soon come to the limit: the background is late.
+    pub(super) fn is_at_limit(&self, head: u64, capacity: u64) -> bool {
+        let limit = self.progress.limit.load(Acquire);
+        let end = self.progress.tail.load(Acquire) / BLOCK * BLOCK + capacity;
+        let is_written = self.progress.is_written.load(Acquire);
+        head + ahead(head, capacity, is_written) / 8 > limit && limit < end
+    }
+
     /// Returns true if batches may end at `end`.
     pub(super) fn is_before_limit(&self, end: u64) -> bool {
         end <= self.progress.limit.load(Acquire)

@@ -85,6 +85,11 @@ impl PrimaryWire {
         self.0.borrow_mut().sign = sign;
     }
 
+    /// Fails if the link is to end.
+    pub(super) fn check(&self) -> io::Result<()> {
+        self.0.borrow_mut().check()
+    }
+
     /// Reads what is there, for at most a tenth of a second: `WouldBlock` if that is nothing.
     pub(super) fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
         let mut inner = self.0.borrow_mut();

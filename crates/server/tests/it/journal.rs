@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::{Client, Launch, Server};
 
 const POLICIES: [&str; 3] = ["always", "everysec", "no"];
@@ -102,6 +103,73 @@ fn a_full_journal_delays_writes_and_refuses_none() {
     assert!(number(&facts, "journal_unapplied_bytes") <= 65536, "{facts:?}");
     server.crash();
     server.client().check("DBSIZE", "(integer) 2000");
+}
+
+/// Writes with many connections, far more than the journal holds, and reads with another one.
+#[test]
+fn small_writes_of_many_clients_seldom_find_the_journal_full() {
+    for policy in POLICIES {
+        let launch = Launch::perdura_journal(policy).args(["--threads", "2"]);
+        let mut server = launch.start();
+        let (value, writers, each) = ("v".repeat(100), 8, 250);
+        let writing = AtomicUsize::new(writers);
+        let answered = std::thread::scope(|scope| {
+            for writer in 0..writers {
+                let (mut client, value, writing) = (server.client(), &value, &writing);
+                scope.spawn(move || {
+                    for n in 0..each {
+                        client.check(&format!("SET {writer}:{n} {value}"), "OK");
+                    }
+                    writing.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+            let (mut client, mut answered) = (server.client(), 0);
+            while writing.load(Ordering::Relaxed) > 0 {
+                client.check("PING", "PONG");
+                client.check("GET nothing", "(nil)");
+                answered += 1;
+            }
+            answered
+        });
+        let facts = server.client().info("persistence");
+        assert!(answered > 0 && number(&facts, "journal_applied_bytes") > 0, "{policy}: {facts:?}");
+        assert!(number(&facts, "journal_written_bytes") > 5 * 65536, "{policy}: {facts:?}");
+        // The index may grow at once by more than the smallest journal has left.
+        assert!(number(&facts, "journal_full_waits") <= 10, "{policy}: {facts:?}");
+        server.crash();
+        server.client().check("DBSIZE", &format!("(integer) {}", writers * each));
+    }
+}
+
+#[test]
+fn clients_that_wait_for_a_full_journal_may_go_away_and_the_server_may_end() {
+    for end in ["SHUTDOWN NOSAVE NOW", "SIGTERM"] {
+        let mut server = Launch::perdura_journal("no").start();
+        let value = "v".repeat(10_000);
+        let set = |key: usize| ["SET", &format!("key:{key}"), &value].map(str::to_owned).to_vec();
+        let lines: Vec<Vec<String>> = (0..40).map(set).collect();
+        let mut clients: Vec<Client> = (0..20).map(|_| server.client()).collect();
+        for client in &mut clients {
+            client.send_pipeline(&lines).expect("it is sent");
+        }
+        // Half of them hear nothing of their writes.
+        clients.drain(10..);
+        let mut other = server.client();
+        other.check("PING", "PONG");
+        other.check("CONFIG SET maxclients 100", "OK");
+        let ended = match end {
+            "SIGTERM" => server.terminate(),
+            line => {
+                let words: Vec<&str> = line.split(' ').collect();
+                other.send(&words).expect("it is sent");
+                server.wait()
+            }
+        };
+        assert!(ended.success(), "{end}: {}", server.log());
+        drop(clients);
+        server.start_again();
+        server.client().check("SET k v", "OK");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod growth;
 mod late_syncs;
 #[path = "../overlap/mod.rs"]
 mod overlap;
+mod paced;
 mod sizes;
 mod starts;
 mod uses;
