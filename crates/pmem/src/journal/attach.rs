@@ -38,7 +38,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Bytes that are examined at once.
-const CHUNK: u64 = at_once(1 << 20, 4 * BLOCK);
+fn copied_at_once() -> u64 {
+    at_once(1 << 20, 4 * BLOCK)
+}
 
 /// Bytes that the kernel is asked to read ahead: a ring of the usual length.
 const READ_AHEAD: u64 = DEFAULT_CAPACITY;
@@ -349,9 +351,9 @@ pub(super) fn emptied(
 /// the batches in its ring might count again.
 fn blank(file: &dyn Storage, id: JournalId, capacity: u64) -> Result<Superblock, JournalError> {
     let size = file.size()?;
-    let mut chunk = vec![0; size.min(CHUNK) as usize];
-    for at in (0..size).step_by(CHUNK as usize) {
-        let chunk = &mut chunk[..(size - at).min(CHUNK) as usize];
+    let mut chunk = vec![0; size.min(copied_at_once()) as usize];
+    for at in (0..size).step_by(copied_at_once() as usize) {
+        let chunk = &mut chunk[..(size - at).min(copied_at_once()) as usize];
         file.read_at(chunk, at)?;
         if chunk.iter().any(|byte| *byte != 0) {
             return Err(JournalError::Superblock);
@@ -395,7 +397,7 @@ pub(super) fn replay(
     let mut places = vec![scan.end()];
     loop {
         let ScanEnd { sequence, position, .. } = scan.end();
-        if places.last().is_some_and(|last| last.position + CHUNK <= position) {
+        if places.last().is_some_and(|last| last.position + copied_at_once() <= position) {
             places.push(scan.end());
         }
         let Some((_, bytes)) = scan.next()? else { break };
@@ -449,14 +451,15 @@ mod tests {
 
     #[test]
     fn a_file_of_zeros_is_new_and_one_with_another_byte_anywhere_is_not() {
-        for size in [RING_AT, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 3 * CHUNK + 1] {
+        let part = copied_at_once();
+        for size in [RING_AT, part - 1, part, part + 1, 2 * part, 3 * part + 1] {
             let is_new = |byte: Option<u64>| {
                 let mut bytes = vec![0; size as usize];
                 byte.into_iter().for_each(|at| bytes[at as usize] = 1);
                 blank(&Memory::from(bytes), ID, LEAST_CAPACITY).is_ok()
             };
             assert!(is_new(None), "{size}");
-            let at = [0, RING_AT, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK - 1, size - 1];
+            let at = [0, RING_AT, part - 1, part, part + 1, 2 * part - 1, size - 1];
             for at in at.into_iter().filter(|at| *at < size) {
                 assert!(!is_new(Some(at)), "byte {at} of {size}");
             }

@@ -41,11 +41,15 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread;
 
 /// Number of pages that are copied and written at once.
-const GROUP: u64 = at_once(8 << 20, 3 * PAGE) / PAGE;
+fn group() -> u64 {
+    at_once(8 << 20, 3 * PAGE) / PAGE
+}
 
 /// Number of bytes of pages after which they are synced, so that the sync at the end of a pass is
 /// short.
-const SYNC_EACH: u64 = at_once(64 << 20, 4 * GROUP * PAGE);
+fn sync_each() -> u64 {
+    at_once(64 << 20, 4 * group() * PAGE)
+}
 
 /// The state of writing pages to the pool's file.
 pub(super) struct Checkpointer {
@@ -192,7 +196,7 @@ impl Journal {
         self.progress.count(Count::BytesApplied, len);
         speed.add(len.div_ceil(PAGE));
         pass.unsynced += len;
-        if pass.unsynced >= SYNC_EACH {
+        if pass.unsynced >= sync_each() {
             self.sync_pool()?;
             pass.unsynced = 0;
         }
@@ -210,8 +214,8 @@ impl Journal {
     ) -> Result<Option<u64>, JournalError> {
         let takes_first = FaultPoint::TakeBeforeCopy.is_enabled();
         let next = match takes_first {
-            true => locked(&self.buffer).dirty.take(from, GROUP, runs),
-            false => locked(&self.buffer).dirty.clone().take(from, GROUP, runs),
+            true => locked(&self.buffer).dirty.take(from, group(), runs),
+            false => locked(&self.buffer).dirty.clone().take(from, group(), runs),
         };
         for run in runs {
             pause();
@@ -222,7 +226,7 @@ impl Journal {
             }
         }
         if !takes_first {
-            locked(&self.buffer).dirty.take(from, GROUP, &mut Vec::new());
+            locked(&self.buffer).dirty.take(from, group(), &mut Vec::new());
         }
         Ok(next)
     }

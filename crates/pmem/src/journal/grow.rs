@@ -32,7 +32,9 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
 /// Length of the ring of a new journal that may grow: it is filled with zeros at once.
-const FIRST: u64 = at_once(512 << 10, LEAST_CAPACITY);
+fn first() -> u64 {
+    at_once(512 << 10, LEAST_CAPACITY)
+}
 
 /// How many times as long a ring becomes.
 const FACTOR: u64 = 16;
@@ -44,7 +46,7 @@ const RETRY: Duration = Duration::from_secs(10);
 /// the file has `size` bytes already.
 pub(super) fn first_capacity(file: &dyn Storage, size: u64, most: u64) -> u64 {
     match file.may_grow() {
-        true => most.min(FIRST.max(size.saturating_sub(RING_AT) / BLOCK * BLOCK)),
+        true => most.min(first().max(size.saturating_sub(RING_AT) / BLOCK * BLOCK)),
         false => most,
     }
 }
@@ -252,8 +254,6 @@ impl Journal {
     }
 }
 
-const _: () = assert!(FIRST >= LEAST_CAPACITY && FIRST.is_multiple_of(BLOCK));
-
 #[cfg(test)]
 mod tests {
     use super::super::storage::tests::Memory;
@@ -287,10 +287,10 @@ mod tests {
             assert_eq!(first_capacity(&file, size, most), expected, "{size} bytes, {most}");
         };
         check(0, LEAST_CAPACITY, LEAST_CAPACITY);
-        check(0, 256 << 20, FIRST);
+        check(0, 256 << 20, first());
         check(RING_AT + (256 << 20), 256 << 20, 256 << 20);
         check(RING_AT + (256 << 20), 1 << 20, 1 << 20);
         check(RING_AT + (2 << 20) + 1, 256 << 20, 2 << 20);
-        check(RING_AT, 256 << 20, FIRST);
+        check(RING_AT, 256 << 20, first());
     }
 }

@@ -30,7 +30,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Minimum distance of the limit. Simulated rings are small, but should still reach it.
-const LEAST_AHEAD: u64 = if cfg!(any(test, feature = "sim")) { BLOCK } else { LEAST };
+fn least_ahead() -> u64 {
+    at_once(LEAST, BLOCK)
+}
 const LEAST: u64 = 64 << 20;
 
 /// Distance of the limit of an empty ring in a new file, and the number of zeros written between
@@ -99,7 +101,7 @@ impl OpenSuperblock {
 /// Returns how far past the newest batch, which ends at `head`, the limit is put. `is_written`
 /// tells whether the whole ring has been written, or is being written for the first time.
 fn ahead(head: u64, capacity: u64, is_written: bool) -> u64 {
-    let most = ahead_at_least(LEAST_AHEAD, capacity);
+    let most = ahead_at_least(least_ahead(), capacity);
     if is_written { most } else { most.min((head % capacity).max(first(capacity))) }
 }
 

@@ -55,6 +55,8 @@ pub use core::{JournalCounts, SYNC_TIMES};
 pub use error::JournalError;
 pub(crate) use flushed::{remember, take};
 pub use layout::DEFAULT_CAPACITY;
+#[cfg(feature = "sim")]
+pub(crate) use layout::simulate_files;
 pub use pace::ChargedClient;
 pub(crate) use place::JournalPlace;
 pub(crate) use pool_progress::BYTES as PROGRESS_BYTES;

@@ -34,10 +34,14 @@ const SLACK: Duration = Duration::from_millis(5);
 const TELLS: Duration = Duration::from_millis(500);
 
 /// The number of pages from which on a pass tells the speed of later ones.
-const PAGES_TELL: u64 = at_once(1024, 4);
+fn pages_tell() -> u64 {
+    at_once(1024, 4)
+}
 
 /// The slowest pace, in bytes a second.
-const SLOWEST: u64 = at_once(1 << 20, BLOCK);
+fn slowest() -> u64 {
+    at_once(1 << 20, BLOCK)
+}
 
 /// How fast the ring may be filled.
 #[derive(Default)]
@@ -97,7 +101,7 @@ impl Pace {
     /// Sets the rate at which `space` bytes last for this time, or a little longer.
     fn set(&self, space: u64, left: Duration) {
         let rate = 0.75 * space as f64 / left.as_secs_f64().max(1e-3);
-        self.rate.store((rate as u64).max(SLOWEST), Release);
+        self.rate.store((rate as u64).max(slowest()), Release);
     }
 }
 
@@ -128,7 +132,7 @@ impl Speed {
         // Nothing is known during it: rather too long than too short.
         self.ending = now.saturating_sub(last).max(self.ending * 3 / 4);
         let ended = per_second(self.done, now.saturating_sub(self.begun));
-        if self.done >= PAGES_TELL {
+        if self.done >= pages_tell() {
             self.before = if self.before == 0 { ended } else { self.before.midpoint(ended) };
         }
     }
@@ -369,11 +373,11 @@ mod tests {
         // Whoever waited that long has paid.
         assert_eq!(charge(at(9500), 1.0), at(1));
         pace.set(1000, at(500));
-        assert_eq!(pace.rate.load(Relaxed), SLOWEST);
+        assert_eq!(pace.rate.load(Relaxed), slowest());
         pace.set(80 << 20, at(500));
         assert_eq!(pace.rate.load(Relaxed), 120 << 20);
         pace.set(0, at(500));
-        assert_eq!(pace.rate.load(Relaxed), SLOWEST);
+        assert_eq!(pace.rate.load(Relaxed), slowest());
         pace.set(80 << 20, at(0));
         assert_eq!(pace.rate.load(Relaxed), (60 << 20) * 1000);
     }
@@ -459,7 +463,7 @@ mod tests {
             speed.end(at(100), at(100));
             speed.before
         };
-        assert_eq!([PAGES_TELL - 1, PAGES_TELL].map(pass), [0, PAGES_TELL * 10]);
+        assert_eq!([pages_tell() - 1, pages_tell()].map(pass), [0, pages_tell() * 10]);
         let left = |took| {
             let mut speed = Speed { before: 100, ..Speed::default() };
             speed.begin(at(0));

@@ -6,9 +6,11 @@
 //! happens while it inspects. While the gate is shut, the log is neither written nor synced, as in
 //! a sync that takes as long as the test likes.
 
+use std::fs::File;
 use std::future::{Future, poll_fn};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -151,6 +153,13 @@ fn values(
     values
 }
 
+/// Makes the empty file of a journal that has its whole length from the beginning: while one
+/// grows, a write may have to wait for it.
+fn have_whole_journal(folder: &Path) {
+    let file = File::create(folder.join("pool.journal")).expect("a file");
+    file.set_len(8192 + (16 << 20)).expect("its length");
+}
+
 impl Stage {
     /// Starts a server with an open gate.
     pub(super) fn new(backend: Backend, policy: &'static str) -> Stage {
@@ -186,6 +195,9 @@ impl Stage {
         let folder = testkit::Medium::Disk.scratch();
         let calls = Arc::new(Watched::default());
         pmem::watch_calls(Some(Arc::clone(&calls) as Arc<dyn Calls>));
+        if backend == Backend::Journal && more.is_empty() {
+            have_whole_journal(folder.path());
+        }
         let values = values(&folder.path().display().to_string(), backend, policy, more);
         let store = store::open(&values, clock.unix_ms()).expect("a new store");
         let config = Config::new(values.clone(), None);
