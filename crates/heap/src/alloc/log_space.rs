@@ -1,11 +1,12 @@
 //! The space of the shards' logs in a pool's file.
 //!
-//! A new pool with a journal has space for no log: a log gets it, durably, with the shard's first
+//! A new pool with a journal has space for one log, that of the first shard, which has words that
+//! change although there are no blocks. Another gets its space, durably, with the shard's first
 //! span or record. Nothing in the pool says which logs have it. The file reports holes, but what
 //! was reserved and never written may count as one, and a full file system may refuse to reserve
 //! again what it has reserved already, as XFS does. But a shard with blocks got its spans after its
-//! log's space, so that nothing depends on the answer: what is refused is only the first span of a
-//! shard without blocks, never a delete.
+//! log's space, so that nothing depends on the answer: what is refused is only the first span or
+//! record of a shard without blocks that is not the first shard, never a delete.
 
 use crate::layout::Geometry;
 use pmem::{Domain, Region};
@@ -27,16 +28,16 @@ pub(crate) struct LogSpace {
 #[derive(Debug)]
 struct Log {
     has_space: AtomicBool,
-    /// The shard had blocks when the pool was opened.
-    has_blocks: bool,
+    /// The log had its space when the pool was opened, whatever the file reports.
+    had_space: bool,
 }
 
 impl LogSpace {
     pub(crate) fn new(region: &Region, geometry: Geometry, is_new: bool) -> LogSpace {
         let has_journal = region.domain() == Domain::Journal;
         let log = |shard| Log {
-            has_space: AtomicBool::new(!has_journal),
-            has_blocks: !is_new && region.load(geometry.shard_area(shard).used()) > 0,
+            has_space: AtomicBool::new(!has_journal || is_new && shard == 0),
+            had_space: shard == 0 || !is_new && region.load(geometry.shard_area(shard).used()) > 0,
         };
         let logs = (0..geometry.shards).map(log).collect();
         LogSpace { geometry, is_new, has_hole: OnceLock::new(), logs }
@@ -57,7 +58,7 @@ impl LogSpace {
         let has_space = self.are_solid(region)
             || !self.is_new && region.hole_in(from, to).is_none()
             || region.reserve_space(from, to).is_ok()
-            || log.has_blocks
+            || log.had_space
             || needs_no_space(region);
         log.has_space.store(has_space, Relaxed);
         has_space

@@ -117,11 +117,11 @@ impl Geometry {
     }
 
     /// Returns the parts of a new pool that need their space at once: everything before the rings,
-    /// and the first zone's span table.
+    /// the first shard's ring, and the first zone's span table.
     pub(crate) fn first_parts(&self) -> [Range<u64>; 2] {
         let zones_at = self.zones_at();
         let table = (self.zone_spans as u64 * 8).next_multiple_of(4096);
-        [0..self.rings_at(), zones_at..zones_at + table]
+        [0..self.ring_at(1).next_multiple_of(4096), zones_at..zones_at + table]
     }
 
     /// Returns the offset of the first zone; a multiple of the span size.

@@ -1,7 +1,8 @@
 //! The record of a planned transaction: fitted into the ring, checksummed, written and flushed.
 //!
-//! Drafting is the only step of a commit that can run out of space: a record too long for the ring
-//! takes spans. So in a commit of several shards all are drafted before any is written.
+//! Drafting is the only step of a commit that can run out of space: a shard's first record takes
+//! that of its log, and a record too long for the ring takes spans. So in a commit of several
+//! shards all are drafted before any is written.
 
 #![allow(unsafe_code, reason = "records are stored in the pool")]
 
@@ -15,10 +16,14 @@ use crate::layout::{LINE, SPAN};
 use crate::log::record::{self, HEADER_WORDS, Link, RecordHeader};
 use crate::log::ring::LongBody;
 
-/// Makes a planned record fit into the ring: one that is too long goes into spans. If there is no
-/// space for that, the caller undoes the plan.
+/// Makes a planned record fit into the ring, which has its space: one that is too long goes into
+/// spans. If there is no space for that, the caller undoes the plan.
 #[inline]
 pub(crate) fn draft(heap: &Heap, state: &mut ShardState) -> Result<(), CommitError> {
+    // On a full disk a record in a hole of the file could not be applied: the journal would fail.
+    if !heap.spans.log_space.reserve(&heap.region, state.ring.shard) {
+        return Err(CommitError::Full);
+    }
     if state.plan.record.len() <= state.ring.part_words() {
         return Ok(());
     }
@@ -41,9 +46,6 @@ pub(crate) fn write(heap: &Heap, state: &mut ShardState, lsn: u64, link: Option<
     let header = RecordHeader { epoch, seq, kind, lsn, words: words.len() };
     header.write_checksummed(words);
     words.resize(header.lines() * LINE as usize / 8, 0);
-    // A shard that has a span has a log with space already; without, a refusal must not fail the
-    // commit: the file system may have space when the log is applied.
-    let _ = heap.spans.log_space.reserve(&heap.region, ring.shard);
     let at = ring.place(&heap.region, header.lines() as u64, weight);
     if heap.region.failed() {
         // The durable tail may still lead to the present content. The caller's fence fails.

@@ -1,6 +1,6 @@
 //! Pools in real files below which system calls fail, and then the power.
 
-use heap::{CreateOptions, Geometry, Heap, View};
+use heap::{CommitError, CreateOptions, Geometry, Heap, View};
 use pmem::{Call, DomainRequest, MapOptions, Region};
 use rustix::io::Errno;
 use sim::{Disk, FailingCall};
@@ -409,6 +409,43 @@ fn a_new_pool_with_a_journal_refuses_a_write_for_which_its_disk_has_no_space() {
     calls.reserves_nothing.store(false, Relaxed);
     assert!((1..=PUTS).all(|number| put(&heap, number)));
     assert_eq!(newest(&heap), PUTS);
+    pmem::watch_calls(None);
+}
+
+/// Changes words of these shards in one commit, and no block.
+fn set_words(heap: &Heap, shards: &[usize], value: u64) -> Result<(), CommitError> {
+    let mut shards: Vec<_> = shards.iter().map(|shard| heap.lock(*shard)).collect();
+    shards.iter_mut().for_each(|shard| shard.set(shard.root(60), value));
+    heap.commit_all(&mut shards)
+}
+
+/// Somebody may swap empty databases, or a replica note its place, before there is any block.
+#[test]
+fn a_record_without_space_for_its_log_is_refused_and_the_first_shard_has_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool");
+    let domain = DomainRequest::Journal;
+    let region = Region::open(&path, &MapOptions { domain, ..MapOptions::new(RESERVE) });
+    // No two logs have a page in common.
+    let geometry = Geometry { ring_part: 4096, ..GEOMETRY };
+    let options = CreateOptions { geometry, boot_id: BOOT, ..CreateOptions::default() };
+    let mut heap = Heap::create(region.expect("a region"), &options).expect("a pool");
+    let calls = Moody::watch();
+    calls.reserves_nothing.store(true, Relaxed);
+    for n in 1..3 {
+        assert_eq!(set_words(&heap, &[0], n), Ok(()), "{n}");
+        assert_eq!(set_words(&heap, &[1], n), Err(CommitError::Full), "{n}");
+        assert_eq!(set_words(&heap, &[0, 1], n + 1), Err(CommitError::Full), "{n}");
+        let found = [0, 1].map(|shard| heap.lock(shard)).map(|shard| shard.word(shard.root(60)));
+        assert_eq!(found, [n, 0], "what was refused has no effect");
+        heap.region().checkpoint().expect("the log has its space");
+        assert!(!heap.is_poisoned() && heap.region().journal_failure().is_none());
+        drop(heap);
+        heap = open(&path, domain, BOOT).expect("a pool");
+    }
+    calls.reserves_nothing.store(false, Relaxed);
+    assert_eq!(set_words(&heap, &[0, 1], 3), Ok(()));
+    assert!(put(&heap, 1));
     pmem::watch_calls(None);
 }
 
