@@ -137,6 +137,12 @@ impl Region {
         self.journal.as_ref().is_some_and(|journal| journal.is_nearly_full())
     }
 
+    /// As [`Region::is_nearly_full`], for writes that take this many bytes in all: at most half of
+    /// the journal is left for them.
+    pub fn lacks_space_for(&self, bytes: u64) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.lacks_space_for(bytes))
+    }
+
     /// Returns true while an acknowledgement under [`SyncPolicy::EverySecond`] has to wait for a
     /// sync that is late.
     pub fn is_sync_late(&self) -> bool {

@@ -43,6 +43,9 @@ const SLOW: Duration = Duration::from_millis(2);
 /// The pause between two looks whether those that have written must still wait.
 const LOOK_LONG: Duration = Duration::from_millis(20);
 
+/// What a run of commands may put into the journal: some sixteen of a few KiB each.
+const RUN: u64 = 128 << 10;
+
 /// The journal of a running server.
 pub(crate) struct PoolJournal {
     keyspace: Arc<Keyspace>,
@@ -56,6 +59,8 @@ pub(crate) struct PoolJournal {
     full_wait_ns: AtomicU64,
     /// How long the last acknowledgement took, in nanoseconds.
     last_wait_ns: AtomicU64,
+    /// What runs of commands on all threads may put into the journal.
+    runs: u64,
     /// Whether syncs that are slow are made by other threads than those that serve clients.
     moves_syncs: AtomicBool,
 }
@@ -65,11 +70,13 @@ fn region_of(keyspace: &Keyspace) -> &Region {
 }
 
 impl PoolJournal {
-    /// Starts the background work of the pool's journal; none if it has no journal.
+    /// Starts the background work of the pool's journal, into which this many threads write; none
+    /// if it has no journal.
     pub(crate) fn start(
         keyspace: &Arc<Keyspace>,
         pool: Option<PathBuf>,
         policy: SyncPolicy,
+        threads: usize,
     ) -> std::io::Result<Option<Arc<PoolJournal>>> {
         if keyspace.heap().region().journal_counts().is_none() {
             return Ok(None);
@@ -83,6 +90,7 @@ impl PoolJournal {
             reported: AtomicBool::new(false),
             full_wait_ns: AtomicU64::new(0),
             last_wait_ns: AtomicU64::new(0),
+            runs: threads as u64 * RUN,
             moves_syncs: AtomicBool::new(false),
         })))
     }
@@ -310,6 +318,10 @@ impl CommandLog for PoolJournal {
 
     fn is_nearly_full(&self) -> bool {
         self.region().is_nearly_full()
+    }
+
+    fn lacks_space_for_runs(&self) -> bool {
+        self.region().lacks_space_for(self.runs)
     }
 
     fn sync_to(&self, offset: u64) -> bool {

@@ -313,6 +313,7 @@ pub(crate) fn build_shared_state(parts: Parts) -> Result<Arc<Shared>, ServeError
         &store.keyspace,
         store.report.pool.clone(),
         pool_journal::policy(&values),
+        threads,
     );
     let shared = Shared {
         engine: Arc::new(Engine::new(options)),

@@ -43,7 +43,7 @@ impl Engine {
             let joins = alone == 0
                 && batch.len() - done.requests > 1
                 && self.joins_commands()
-                && !self.durability().is_nearly_full();
+                && !self.durability().lacks_space_for_runs();
             if joins {
                 match self.execute_run(session, batch, done.requests, out) {
                     Ok(run) => {

@@ -42,6 +42,10 @@ pub trait CommandLog: Send + Sync {
     fn is_nearly_full(&self) -> bool {
         false
     }
+    /// As [`CommandLog::is_nearly_full`], for a run of commands on each thread.
+    fn lacks_space_for_runs(&self) -> bool {
+        false
+    }
     /// Makes it durable up to `offset`, whatever its policy. Returns true if that succeeded.
     fn sync_to(&self, offset: u64) -> bool;
 }

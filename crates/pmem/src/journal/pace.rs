@@ -161,7 +161,7 @@ fn nearly_full(capacity: u64) -> u64 {
     capacity.saturating_sub((capacity / 16).max(4 * BLOCK))
 }
 
-/// How much of the ring is in use.
+/// How much of the ring is in use, or will be when the buffer is written.
 struct Filled {
     head: u64,
     used: u64,
@@ -187,16 +187,26 @@ impl Journal {
         let progress = &self.progress;
         // The tail is read first, so that it never exceeds the head.
         let tail = progress.tail.load(Acquire);
+        // And what was written before it: bytes may be counted twice for a moment, but never not.
+        let written = progress.written.load(Acquire);
         let head = progress.head.load(Acquire);
-        Filled { head, used: head - tail, capacity: progress.capacity.load(Acquire) }
+        let used = head - tail + progress.appended.load(Acquire).saturating_sub(written);
+        Filled { head, used, capacity: progress.capacity.load(Acquire) }
     }
 
     /// Returns true while a write that begins may have to wait for space in its fence, or soon
     /// will. Never after a failure, nor while the journal is held: then a write is told why.
     pub(crate) fn is_nearly_full(&self) -> bool {
+        self.lacks_space_for(0)
+    }
+
+    /// As [`Journal::is_nearly_full`], for writes of this many bytes in all; at most half of the
+    /// ring is left for them.
+    pub(crate) fn lacks_space_for(&self, bytes: u64) -> bool {
         let Filled { head, used, capacity } = self.filled();
+        let most = nearly_full(capacity).min(capacity - bytes.min(capacity / 2));
         used > 0
-            && (used >= nearly_full(capacity) || self.is_at_limit(head, capacity))
+            && (used >= most || self.is_at_limit(head, capacity))
             && self.failure().is_none()
             && !self.is_held()
             && FaultPoint::PaceWriters.is_enabled()
@@ -292,6 +302,25 @@ mod tests {
         assert!(is_nearly_full(NEARLY));
         journal.fail("a test", "it fails");
         assert!(!is_nearly_full(RING));
+    }
+
+    #[test]
+    fn several_writes_begin_only_while_there_is_space_for_all() {
+        let (journal, _) = journal();
+        let found = |bytes: u64| {
+            let most = (1..=RING).step_by(4096).take_while(|used| {
+                fill(&journal, *used);
+                !journal.lacks_space_for(bytes)
+            });
+            most.last().map_or(0, |used| used.next_multiple_of(4096))
+        };
+        assert_eq!([0, 1, RING / 16].map(found), [NEARLY; 3]);
+        assert_eq!(
+            [RING / 4, RING / 2, RING, u64::MAX].map(found),
+            [RING * 3 / 4, RING / 2, RING / 2, RING / 2]
+        );
+        fill(&journal, 0);
+        assert!(!journal.lacks_space_for(u64::MAX));
     }
 
     #[test]

@@ -109,6 +109,28 @@ fn a_write_waits_for_space_and_nobody_else_does() {
     }
 }
 
+/// Commands that are executed together take much space at once: only while there is as much.
+#[test]
+fn a_pipeline_waits_for_space_before_a_command_and_not_in_it() {
+    let stage = Stage::with(Backend::Journal, "no", &[("journal-size", "512kb")]);
+    stage.shared.journal.as_ref().expect("a journal").stop();
+    let mut writer = stage.visit(0);
+    let value = "v".repeat(7000);
+    let sets: Vec<_> = (0..16).map(|n| words(&format!("SET key:{n} {value}"))).collect();
+    let mut waited = 0;
+    for _ in 0..30 {
+        writer.forget();
+        stage.send(&mut writer, &bytes(&sets));
+        if region(&stage).is_nearly_full() {
+            waited += 1;
+            apply(&stage);
+        }
+        assert_eq!(stage.replies(&mut writer, sets.len()), "+OK\r\n".repeat(sets.len()).as_bytes());
+    }
+    let counts = region(&stage).journal_counts().expect("a journal");
+    assert!(waited > 3 && counts.full_waits == 0, "{waited} waits, {counts:?}");
+}
+
 #[test]
 fn a_write_that_waits_when_the_disk_fails_is_told() {
     for policy in POLICIES {
