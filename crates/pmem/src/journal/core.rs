@@ -93,6 +93,8 @@ pub(super) struct Progress {
     pub(super) wants_growth: AtomicU64,
     /// ... and not before this time, in nanoseconds of the clock.
     pub(super) growth_after: AtomicU64,
+    /// Its content would be elsewhere in a longer ring, and must be applied first.
+    pub(super) growth_lacks_place: AtomicBool,
     /// When the oldest unsynced write was made, in nanoseconds of the clock plus 1; 0 if there is
     /// none.
     oldest_unsynced: AtomicU64,

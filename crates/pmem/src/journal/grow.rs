@@ -103,6 +103,11 @@ impl Journal {
             && self.clock.now().as_nanos() as u64 >= growth_after.load(Acquire)
     }
 
+    /// Returns true if the ring becomes longer as soon as the background comes to it.
+    pub(super) fn is_about_to_grow(&self) -> bool {
+        self.should_grow() && !self.progress.growth_lacks_place.load(Acquire)
+    }
+
     /// Records that a ring of this length should become longer, if it may and this many of its
     /// bytes are in use. Returns true if that is new.
     pub(super) fn ask_growth(&self, used: u64, capacity: u64) -> bool {
@@ -137,8 +142,12 @@ impl Journal {
                 }
                 Place::Same { .. } => Begin { tail, head },
                 Place::Next { position } if may_jump => Begin { tail: position, head: position },
-                Place::Next { .. } | Place::Other => return Ok(false),
+                Place::Next { .. } | Place::Other => {
+                    self.progress.growth_lacks_place.store(true, Release);
+                    return Ok(false);
+                }
             };
+            self.progress.growth_lacks_place.store(false, Release);
             if self.make_room(capacity, next, begin)? {
                 return self.change_capacity(capacity, next, may_jump);
             }

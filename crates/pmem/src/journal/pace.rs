@@ -223,7 +223,7 @@ impl Journal {
     pub(crate) fn charge(&self, bytes: u64, client: &mut ChargedClient) -> Duration {
         if bytes == 0
             || !self.is_half_full()
-            || self.should_grow()
+            || self.is_about_to_grow()
             || !FaultPoint::PaceWriters.is_enabled()
         {
             return Duration::ZERO;
@@ -375,11 +375,14 @@ mod tests {
         journal.progress.appended.store(1000, Release);
         journal.progress.count(Count::BytesWritten, 4000);
         assert_eq!(charge(RING, 5_000), at(30));
-        // A ring that is about to grow needs no pass.
+        // A ring that is about to grow needs no pass, unless its content must leave it first.
         journal.progress.wants_growth.store(RING, Release);
         assert_eq!(charge(RING, 5_000), Duration::ZERO);
-        journal.progress.growth_after.store(at(1001).as_nanos() as u64, Release);
+        journal.progress.growth_lacks_place.store(true, Release);
         assert_eq!(charge(RING, 5_000), at(50));
+        journal.progress.growth_lacks_place.store(false, Release);
+        journal.progress.growth_after.store(at(1001).as_nanos() as u64, Release);
+        assert_eq!(charge(RING, 5_000), at(70));
         journal.fail("a test", "it fails");
         assert_eq!(charge(RING, 5_000), Duration::ZERO);
     }
