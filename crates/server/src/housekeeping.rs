@@ -149,8 +149,10 @@ async fn evict(worker: &Worker, until: Instant) {
         took += began.elapsed();
         match step {
             Some(Evicted::Nothing) | None => break,
-            Some(Evicted::Some) if Instant::now() <= until => {}
-            // The rest is left for the next round: more keys, or those that others have locked.
+            Some(Evicted::Some)
+                if Instant::now() <= until && shared.engine.may_delete_unasked() => {}
+            // The rest is left for the next round: more keys, those that others have locked, or
+            // those for which the log has no space.
             _ => {
                 shared.limits.evict.store(true, Relaxed);
                 break;

@@ -433,6 +433,7 @@ impl<'s> Receiver<'s> {
             };
             std::thread::sleep(wait);
             wire.check()?;
+            wire.was_not_read();
             if self.acknowledged.elapsed() >= ACKNOWLEDGE {
                 self.acknowledge(wire, epoch)?;
             }
