@@ -144,8 +144,10 @@ impl Connection {
             }
             self.roles = quorum::roles(&self);
             loop {
-                if let Some(turn) = self.turn.take() {
-                    self.give_way(turn).await;
+                if let Some(turn) = self.turn.take()
+                    && !self.give_way(turn).await
+                {
+                    return;
                 }
                 let step = batch::run(&mut self);
                 self.worker.serve_soon();
@@ -167,7 +169,11 @@ impl Connection {
                         tokio::task::yield_now().await;
                     }
                     Step::Paused if self.is_paused() => self.paused().await,
-                    Step::Paused => self.wait_for_space().await,
+                    Step::Paused => {
+                        if !self.wait_for_space().await {
+                            return;
+                        }
+                    }
                     Step::Locked => self.wait_for_shards().await,
                     Step::Blocked => match self.blocked().await {
                         None => return,

@@ -3,6 +3,8 @@
 //! The threads of the journal are ended, as if their calls never returned. The test applies, or
 //! lets that fail.
 
+use std::time::{Duration, Instant};
+
 use pmem::{Call, Region};
 
 use super::bytes;
@@ -157,6 +159,63 @@ fn a_client_that_waits_for_space_can_be_killed_and_its_write_is_not_made() {
     stage.replies(&mut admin, 1);
     stage.run_idle();
     assert!(writer.received().is_empty() && writer.has_ended);
+    apply(&stage);
+    check(&stage, &mut admin, "EXISTS a", ":0\r\n");
+}
+
+/// Waits until this many clients are connected.
+#[track_caller]
+fn wait_for_clients(stage: &Stage, count: usize) {
+    let begin = Instant::now();
+    while stage.shared.engine.clients().len() != count {
+        assert!(begin.elapsed() < Duration::from_secs(60), "not {count} clients");
+        std::thread::sleep(Duration::from_millis(5));
+        stage.run_idle();
+    }
+}
+
+#[test]
+fn a_client_that_goes_away_while_it_waits_for_space_is_forgotten() {
+    let stage = full_stage("no");
+    let mut admin = stage.visit(1);
+    check(&stage, &mut admin, "PING", "+PONG\r\n");
+    let before = stage.shared.engine.clients().len();
+    // One that has sent a write, and one that sends more than is read meanwhile.
+    let many = "SET b 1\r\n".repeat(10_000);
+    for sent in ["SET a 1\r\n", &many] {
+        let mut writer = stage.visit(0);
+        stage.write_only(&mut writer, sent.as_bytes());
+        stage.run_idle();
+        drop(writer);
+    }
+    wait_for_clients(&stage, before);
+    apply(&stage);
+    check(&stage, &mut admin, "EXISTS a b", ":0\r\n");
+}
+
+#[test]
+fn a_client_that_waits_for_space_gets_its_messages_and_no_more_than_it_may() {
+    let stage = full_stage("no");
+    let mut listener = stage.visit(0);
+    send(&stage, &mut listener, &["HELLO 3", "SUBSCRIBE channel", "SET a 1"]);
+    listener.forget();
+    let mut admin = stage.visit(1);
+    check(&stage, &mut admin, "PUBLISH channel hello", ":1\r\n");
+    stage.run_idle();
+    let got = listener.received().escape_ascii().to_string();
+    assert!(got.ends_with("$5\r\nhello\r\n".escape_default().to_string().as_str()), "{got}");
+    let words = ["CONFIG", "SET", "client-output-buffer-limit", "pubsub 100kb 0 0"];
+    admin.forget();
+    stage.send(&mut admin, &bytes(&[words.map(|word| word.as_bytes().to_vec()).to_vec()]));
+    assert_eq!(stage.replies(&mut admin, 1), b"+OK\r\n");
+    let before = stage.shared.engine.clients().len();
+    let message = "m".repeat(50_000);
+    for _ in 0..100 {
+        admin.forget();
+        send(&stage, &mut admin, &[&format!("PUBLISH channel {message}")]);
+        stage.replies(&mut admin, 1);
+    }
+    wait_for_clients(&stage, before - 1);
     apply(&stage);
     check(&stage, &mut admin, "EXISTS a", ":0\r\n");
 }
