@@ -26,7 +26,7 @@ pub enum CommitError {
     /// The medium lost bytes, and what they were is being found out: worth another try.
     #[error("the medium lost bytes that this transaction may have read")]
     UnresolvedLosses,
-    /// No space for the record of a very long transaction.
+    /// No space for the record of a very long transaction, or for a first one.
     #[error("the heap is full")]
     Full,
 }

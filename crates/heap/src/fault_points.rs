@@ -6,7 +6,7 @@
 
 use pmem::Region;
 
-pmem::fault_points! { 32:
+pmem::fault_points! { 48:
     /// New bytes are flushed before the record's fence.
     FlushFresh,
     /// ... as are those after the published length of a block,

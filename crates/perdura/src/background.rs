@@ -23,6 +23,10 @@ pub(crate) fn maintain(keyspace: &Keyspace, compaction: &Mutex<Compaction>, now:
         keyspace.resolve_losses();
     }
     let mut more = keyspace.heap().grow_ahead();
+    if keyspace.heap().region().is_nearly_full() {
+        // A commit could find no space, and hold the lock of its shard.
+        return false;
+    }
     for shard in 0..keyspace.shards() {
         // A store that takes no more writes needs no maintenance.
         let Ok((_, expired)) = keyspace.expire_step(shard, STEP, now) else { return false };

@@ -9,13 +9,14 @@
 //!
 //! On persistent memory there is none of this, and a call tests one pointer.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use keyspace::{Keyspace, Txn};
-use pmem::{Domain, JournalThread, Region};
+use pmem::{ChargedClient, Counters, Domain, JournalThread, Region};
 
 use crate::Error;
 
@@ -105,6 +106,7 @@ impl Journaled {
             return Ok(txn.commit()?);
         }
         txn.commit()?;
+        OWES.set(true);
         let position = region.appended();
         txn.locked().for_each(|shard| self.committed(shard, position));
         Ok(())
@@ -133,7 +135,41 @@ impl Journaled {
             Durability::Interval(every) => region.write_within(position, every + LATE),
             Durability::Os => region.write_up_to(position),
         };
+        if OWES.take() {
+            give_way(region);
+        }
         done.map_err(|_| Error::JournalFailed)
+    }
+}
+
+thread_local! {
+    /// Whether the thread has committed, and has not given way to others since.
+    static OWES: Cell<bool> = const { Cell::new(false) };
+    /// Its counters when it last did.
+    static COUNTED: Cell<Counters> = Cell::new(pmem::counters());
+    static CHARGED: Cell<ChargedClient> = Cell::default();
+}
+
+/// The pause between two looks whether the journal has space.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Lets a call that wrote take longer while the journal fills up: a commit that finds it full
+/// waits for a part of the checkpoint with its shards locked, and readers of those wait with
+/// it.
+fn give_way(region: &Region) {
+    let fenced = pmem::counters().since(&COUNTED.replace(pmem::counters()));
+    let bytes = fenced.lines * pmem::LINE + fenced.streamed;
+    let mut charged = CHARGED.get();
+    let turn = Instant::now() + region.charge(bytes, &mut charged);
+    CHARGED.set(charged);
+    loop {
+        let now = Instant::now();
+        let wait = match region.is_nearly_full() {
+            true => LOOK,
+            false if now < turn && region.is_half_full() => LOOK.max(turn - now).min(LOOK * 10),
+            false => break,
+        };
+        std::thread::sleep(wait);
     }
 }
 
@@ -207,6 +243,34 @@ mod tests {
             assert!(read(&store));
             assert_eq!(syncs(&store), before.1 + 1, "nothing more to wait for");
         }
+    }
+
+    /// A commit that finds the journal full waits with its shards locked.
+    #[test]
+    fn calls_that_write_seldom_find_the_journal_full() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = Options::new(folder.path().join("pool"))
+            .domain(DomainRequest::Journal)
+            .limit(64 << 20)
+            .journal_size(1 << 20)
+            .durability(Durability::Os);
+        let store = Perdura::open(options).expect("a store");
+        let counts = || store.region().journal_counts().expect("a journal");
+        let before = counts();
+        std::thread::scope(|scope| {
+            for writer in 0..3 {
+                let store = &store;
+                scope.spawn(move || {
+                    for n in 0..1500 {
+                        store.set(format!("{writer}:{n}"), vec![1; 1000]).expect("free memory");
+                    }
+                });
+            }
+        });
+        let after = counts();
+        assert!(after.bytes_written - before.bytes_written > 4 << 20, "{after:?}");
+        // Some may come while it grows.
+        assert!(after.full_waits - before.full_waits <= 20, "{after:?}");
     }
 
     #[test]

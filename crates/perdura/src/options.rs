@@ -149,22 +149,25 @@ impl Options {
         Options { journal: Some(path.into()), ..self }
     }
 
-    /// Sets the size of a journal; 256 MiB by default. The file is written once when it is created.
-    /// Data that changes again while it is in the journal reaches the pool's file once, so a larger
-    /// journal saves writes; its size bounds the time of recovery after a crash. An open store
-    /// keeps its size: a new one takes effect when the store is opened after it was closed.
+    /// Sets the size up to which a journal grows; 256 MiB by default. A new one takes 512 KiB, and
+    /// grows as it is written. Data that changes again while it is in the journal reaches the
+    /// pool's file once, so a larger journal saves writes; its size bounds the time of recovery
+    /// after a crash. A smaller size takes effect when the store is opened after it was closed.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
+    /// use perdura::prelude::*;
     /// use perdura::{DomainRequest, Options, Perdura};
     ///
     /// let options = Options::new(dir.path().join("pool"))
     ///     .domain(DomainRequest::Journal)
     ///     .journal_size(1 << 20);
     /// let store = Perdura::open(options)?;
-    /// let made = std::fs::metadata(dir.path().join("pool.journal"))?.len();
-    /// assert_eq!(made, (1 << 20) + 8192);
+    /// let len = || std::fs::metadata(dir.path().join("pool.journal")).map(|file| file.len());
+    /// assert_eq!(len()?, (512 << 10) + 8192);
+    /// store.set("text", vec![1; 2 << 20])?;
+    /// assert_eq!(len()?, (1 << 20) + 8192);
     /// # Ok(())
     /// # }
     /// ```

@@ -116,6 +116,14 @@ fault_points! { 1:
     WaitForLateSync,
     /// The use of a journal ends only once it is empty, whatever others have appended.
     EndEmpty,
+    /// A ring grows only if everything in it stays in its place,
+    GrowInPlace,
+    /// ... no batch is written past its lap meanwhile,
+    StopAtLap,
+    /// ... and the file's new length is synced before the superblock says it.
+    SyncGrownRing,
+    /// Writers that ask are slowed down before the ring is full.
+    PaceWriters,
 }
 
 /// Returns true: no fault point can be disabled in this build.

@@ -11,13 +11,16 @@
 use crate::error::GrowError;
 use crate::guess;
 use crate::journal::{
-    self, AllocateError, CopyLines, Journal, JournalCounts, JournalError, JournalFile, JournalId,
-    JournalReading, JournalRecovery, Kept, LineRange, PROGRESS_BYTES,
+    self, AllocateError, ChargedClient, CopyLines, Journal, JournalCounts, JournalError,
+    JournalFile, JournalId, JournalReading, JournalRecovery, Kept, LineRange, PROGRESS_BYTES,
 };
 use crate::mapping::PAGE;
 use crate::region::Region;
+use crate::scheduler::lock;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// When a write is acknowledged.
@@ -113,6 +116,38 @@ impl Region {
     /// Returns what the journal has done so far; `None` without a journal.
     pub fn journal_counts(&self) -> Option<JournalCounts> {
         self.journal.as_ref().map(|journal| journal.counts())
+    }
+
+    /// Returns how long a client that has just fenced this many bytes should wait before it goes
+    /// on, so that the journal does not become full. If nobody waits, a fence may have to. The wait
+    /// is over when the journal [is half full](Region::is_half_full) no more.
+    pub fn charge(&self, bytes: u64, client: &mut ChargedClient) -> Duration {
+        self.journal.as_ref().map_or(Duration::ZERO, |journal| journal.charge(bytes, client))
+    }
+
+    /// Returns true while more than half of the journal is in use: those that have written wait.
+    pub fn is_half_full(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.is_half_full())
+    }
+
+    /// Returns true while no write should begin, since it might have to wait for the journal's
+    /// space in a fence. That ends by itself, as the background applies; or the journal fails.
+    #[inline]
+    pub fn is_nearly_full(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.is_nearly_full())
+    }
+
+    /// As [`Region::is_nearly_full`], for writes that take this many bytes in all: at most half of
+    /// the journal is left for them.
+    pub fn lacks_space_for(&self, bytes: u64) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.lacks_space_for(bytes))
+    }
+
+    /// Returns true while an acknowledgement under [`SyncPolicy::EverySecond`] has to wait for a
+    /// sync that is late.
+    pub fn is_sync_late(&self) -> bool {
+        let journal = self.journal.as_ref();
+        journal.is_some_and(|journal| journal.unsynced_age() >= LATE && journal.failure().is_none())
     }
 
     /// Returns why the journal failed, if it did.
@@ -295,7 +330,37 @@ impl Region {
             return self.allocate_journaled(journal, new, new);
         }
         self.allocate_journaled(journal, old, new)?;
-        if self.file.is_some() && old.is_multiple_of(PAGE) {
+        self.map_zeros(old, new)
+    }
+
+    /// Makes a new region this long. With a journal, only some parts get space in the file
+    /// ([`Region::back`] gives others theirs), and the next fence makes that durable; all of it
+    /// gets space if the file does not report where it has none.
+    pub fn begin_sparse(&self, len: u64, parts: &[Range<u64>]) -> Result<(), GrowError> {
+        let Some(journal) = &self.journal else { return self.grow(len) };
+        self.grow_by(len, |old| {
+            journal.allocate_parts(parts, len).map_err(|source| refused(len, source))?;
+            let first = parts.first().map_or(0, |part| part.end);
+            if self.file.is_some() && self.hole_in(first, len).is_none() {
+                self.allocate_journaled(journal, 0, len)?;
+            }
+            self.map_zeros(old, len)
+        })
+    }
+
+    /// Reserves space in the file, durably, for bytes of a region with a journal, whatever they
+    /// are.
+    pub fn reserve_space(&self, from: u64, to: u64) -> Result<(), GrowError> {
+        let Some(journal) = self.journal.as_ref().filter(|_| self.file.is_some()) else {
+            return Ok(());
+        };
+        let _one_at_a_time = lock(&self.growing).unwrap_or_else(PoisonError::into_inner);
+        self.allocate_journaled(journal, from, to)
+    }
+
+    /// Maps zeros over the bytes `[old, new)` that the region gets.
+    fn map_zeros(&self, old: u64, new: u64) -> Result<(), GrowError> {
+        if old < new && self.file.is_some() && old.is_multiple_of(PAGE) {
             let end = new.next_multiple_of(PAGE);
             // SAFETY: bytes after the region's length, which grows only after this: nobody has an
             // address there.
@@ -313,10 +378,7 @@ impl Region {
         to: u64,
     ) -> Result<(), GrowError> {
         journal.allocate(from, to).map_err(|error| match error {
-            AllocateError::Refused(source) => match source.raw_os_error() {
-                Some(libc::ENOSPC | libc::EDQUOT) => GrowError::NoSpace { wanted: to },
-                _ => GrowError::Io { wanted: to, step: "allocate", source },
-            },
+            AllocateError::Refused(source) => refused(to, source),
             AllocateError::Failed(error) => {
                 self.fail();
                 GrowError::Io { wanted: to, step: "sync", source: io::Error::other(error) }
@@ -336,5 +398,13 @@ impl Region {
                 Err(io::Error::other(error))
             }
         }
+    }
+}
+
+/// Returns why a file got no space.
+fn refused(wanted: u64, source: io::Error) -> GrowError {
+    match source.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT) => GrowError::NoSpace { wanted },
+        _ => GrowError::Io { wanted, step: "allocate", source },
     }
 }

@@ -76,7 +76,7 @@ pub use inspect::RecordLosses;
 #[cfg(feature = "sim")]
 pub use journal::{ApplySteps, SyncSteps};
 pub use journal::{
-    CutShort, DEFAULT_CAPACITY, JournalCounts, JournalError, JournalFile, JournalId,
+    ChargedClient, CutShort, DEFAULT_CAPACITY, JournalCounts, JournalError, JournalFile, JournalId,
     JournalReading, JournalRecovery, JournalThread, Kept, MappedLines, SYNC_TIMES, Storage,
 };
 pub use journaled::SyncPolicy;

@@ -10,9 +10,9 @@ use crate::clock::Clock;
 use crate::cpu;
 use crate::domain::{Domain, Refusal, choose, every_region_is_eadr};
 use crate::error::MapError;
-#[cfg(feature = "sim")]
-use crate::journal::Storage;
 use crate::journal::{Journal, JournalPlace};
+#[cfg(feature = "sim")]
+use crate::journal::{Storage, simulate_files};
 use crate::lines::LINE;
 use crate::locked::LockedFile;
 use crate::mapping::{HUGE, Mapping, PAGE, accepts_sync, dax_device, file_flags};
@@ -117,6 +117,7 @@ impl Region {
         journal: Arc<dyn Storage>,
         journal_size: u64,
     ) -> Region {
+        simulate_files();
         let len = pool.size().expect("the length of the pool's file");
         let mapping = Mapping::simulated(reserve.max(len as usize));
         let mut image = vec![0; len as usize];

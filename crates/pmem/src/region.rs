@@ -447,6 +447,26 @@ impl Region {
     /// Makes the region `new_len` bytes long. The new bytes are zeros and durably allocated, even
     /// if an earlier process allocated them. A longer region, such as a device, stays as it is.
     pub fn grow(&self, new_len: u64) -> Result<(), GrowError> {
+        self.grow_by(new_len, |old| {
+            if let Some(journal) = &self.journal {
+                self.extend_journaled(journal, old, new_len)?;
+            } else if let Some(file) = &self.file {
+                self.extend_file(&**file, old, new_len)?;
+            }
+            #[cfg(feature = "sim")]
+            if let Some(recorder) = &self.recorder {
+                self.extend_file(&RecordedFile(&**recorder), old, new_len)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Grows to `new_len` by means of `extend`, which gets the present length.
+    pub(crate) fn grow_by(
+        &self,
+        new_len: u64,
+        extend: impl FnOnce(u64) -> Result<(), GrowError>,
+    ) -> Result<(), GrowError> {
         let _one_at_a_time = lock(&self.growing).unwrap_or_else(PoisonError::into_inner);
         let old = self.len();
         if new_len <= self.synced_len.load(Relaxed) {
@@ -459,15 +479,7 @@ impl Region {
         if let Some(found) = self.cut_short() {
             return Err(GrowError::CutShort { wanted: new_len, expected: old, found });
         }
-        if let Some(journal) = &self.journal {
-            self.extend_journaled(journal, old, new_len)?;
-        } else if let Some(file) = &self.file {
-            self.extend_file(&**file, old, new_len)?;
-        }
-        #[cfg(feature = "sim")]
-        if let Some(recorder) = &self.recorder {
-            self.extend_file(&RecordedFile(&**recorder), old, new_len)?;
-        }
+        extend(old)?;
         self.len.store(new_len.max(old), Relaxed);
         self.synced_len.store(new_len.max(old), Relaxed);
         Ok(())

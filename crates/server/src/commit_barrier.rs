@@ -5,7 +5,8 @@
 //! ready at the same time; so it runs when they all have executed and entered. The flusher makes
 //! the log do what its policy demands (`always`: write and sync; else: write), on the worker's own
 //! thread, since switching to another thread costs more than it would save, and wakes all that
-//! wait. The log itself lets one worker sync for all that wait.
+//! wait. The log itself lets one worker sync for all that wait. A sync of a journal that is late or
+//! slow does not hold the worker ([`PoolJournal::settle`]).
 //!
 //! Invariant: a reply leaves only if the log said that its offset was settled. A failure turns away
 //! the replies that wait at that time; later ones ask the log again, which may have been written
@@ -65,10 +66,10 @@ impl WaitedFor {
     }
 
     /// Makes the log safe up to `offset`, as the policy demands. Returns false if that failed.
-    fn sync_up_to(&self, offset: u64) -> bool {
+    async fn sync_up_to(&self, offset: u64) -> bool {
         match self {
             WaitedFor::Log(log) => log.sync_up_to(offset).is_ok(),
-            WaitedFor::Journal(journal) => journal.acknowledge(offset),
+            WaitedFor::Journal(journal) => journal.settle(offset).await,
         }
     }
 }
@@ -171,7 +172,7 @@ impl CommitBarrier {
                 (waiting.wanted, std::mem::take(&mut waiting.wakers))
             };
             let (begin, event) = (Instant::now(), log.event());
-            let durable = log.sync_up_to(wanted);
+            let durable = log.sync_up_to(wanted).await;
             took(FinishedWait { event, time: begin.elapsed() });
             if let Some(time) = log.take_full_wait() {
                 took(FinishedWait { event: "journal-full", time });

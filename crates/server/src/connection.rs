@@ -19,6 +19,7 @@
 mod batch;
 mod dump;
 mod memory;
+mod pause;
 mod quorum;
 mod replica;
 
@@ -27,9 +28,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use commands::{Client, Next, Peer, Session};
+use pmem::ChargedClient;
 use resp::Parser;
 
 use self::batch::Step;
@@ -74,6 +76,9 @@ pub(crate) struct Connection {
     /// Since when the replies exceed their soft limit, unix ms.
     soft_since: Option<u64>,
     waker: Option<Waker>,
+    /// When its commands may go on, if some that wrote must be followed by a wait.
+    turn: Option<Instant>,
+    charged: ChargedClient,
     /// The worker's count of reads after this connection's last one.
     reads: u64,
     /// Whether the worker served no other connection since.
@@ -109,6 +114,8 @@ impl Connection {
             roles: None,
             soft_since: None,
             waker: None,
+            turn: None,
+            charged: ChargedClient::default(),
             reads: 0,
             is_sole_active: true,
             worker,
@@ -137,6 +144,11 @@ impl Connection {
             }
             self.roles = quorum::roles(&self);
             loop {
+                if let Some(turn) = self.turn.take()
+                    && !self.give_way(turn).await
+                {
+                    return;
+                }
                 let step = batch::run(&mut self);
                 self.worker.serve_soon();
                 if self.output.len() > FIXED_REPLIES && self.exceeds_hard_limit() {
@@ -156,7 +168,12 @@ impl Connection {
                         }
                         tokio::task::yield_now().await;
                     }
-                    Step::Paused => self.paused().await,
+                    Step::Paused if self.is_paused() => self.paused().await,
+                    Step::Paused => {
+                        if !self.wait_for_space().await {
+                            return;
+                        }
+                    }
                     Step::Locked => self.wait_for_shards().await,
                     Step::Blocked => match self.blocked().await {
                         None => return,
@@ -418,32 +435,6 @@ impl Connection {
         self.publish_capacity();
         self.count_memory();
         self.session.shrink();
-    }
-
-    /// Waits until clients are no longer paused, or this one is killed.
-    async fn paused(&mut self) {
-        let until = self.worker.shared.engine.admin().paused_until_ms();
-        let ended = self.worker.shared.engine.admin().ended_pauses();
-        let wait = Duration::from_millis(until.saturating_sub(self.now_ms()) + 1);
-        let client = Arc::clone(&self.client);
-        let mut first = true;
-        let woken = poll_fn(|cx| {
-            self.store_waker(cx);
-            let admin = self.worker.shared.engine.admin();
-            let over = admin.ended_pauses() != ended
-                || admin.paused_until_ms() == 0
-                || self.client.killed.load(Relaxed);
-            if over && !first {
-                return Poll::Ready(());
-            }
-            first = false;
-            // Earlier replies leave during the pause.
-            let _ = self.try_write(cx);
-            if over { Poll::Ready(()) } else { Poll::Pending }
-        });
-        client.blocked.store(true, Relaxed);
-        let _ = tokio::time::timeout(wait, woken).await;
-        client.blocked.store(false, Relaxed);
     }
 
     /// Takes the steps of a long command, and lets others be served between them. Returns false

@@ -75,6 +75,9 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
         if !worker.shared.cron.load(Relaxed) || worker.shared.engine.config().loading() {
             continue;
         }
+        if lacks_space(&worker) {
+            continue;
+        }
         contained("blocked clients", || {
             worker.shared.engine.blocked_clients().retry_deferred(worker.number)
         });
@@ -98,11 +101,19 @@ pub(crate) async fn serve_locked(worker: Arc<Worker>) {
         worker.is_to_serve_soon().await;
         while worker.shared.engine.blocked_clients().must_retry_locked() {
             tokio::time::sleep(RETRY).await;
+            if lacks_space(&worker) {
+                continue;
+            }
             contained("blocked clients", || {
                 worker.shared.engine.blocked_clients().retry_locked(worker.number)
             });
         }
     }
+}
+
+/// Returns true while the journal has little space: a write might hold the worker.
+fn lacks_space(worker: &Worker) -> bool {
+    worker.shared.engine.durability().is_nearly_full()
 }
 
 /// Deletes expired keys, as long as many are found and time is left.
@@ -138,8 +149,10 @@ async fn evict(worker: &Worker, until: Instant) {
         took += began.elapsed();
         match step {
             Some(Evicted::Nothing) | None => break,
-            Some(Evicted::Some) if Instant::now() <= until => {}
-            // The rest is left for the next round: more keys, or those that others have locked.
+            Some(Evicted::Some)
+                if Instant::now() <= until && shared.engine.may_delete_unasked() => {}
+            // The rest is left for the next round: more keys, those that others have locked, or
+            // those for which the log has no space.
             _ => {
                 shared.limits.evict.store(true, Relaxed);
                 break;
@@ -153,7 +166,7 @@ async fn evict(worker: &Worker, until: Instant) {
 /// Frees the garbage that deletes left.
 async fn reclaim(worker: &Worker, shard: usize) {
     let keyspace = worker.shared.engine.keyspace();
-    while keyspace.has_garbage(shard) {
+    while keyspace.has_garbage(shard) && !lacks_space(worker) {
         match contained("freeing", || keyspace.reclaim_step(shard, BLOCKS)) {
             Some(Ok(progress)) if progress.more => tokio::task::yield_now().await,
             _ => return,
@@ -173,7 +186,7 @@ async fn defragment(worker: &Worker, shard: usize, pass: &mut Defragmentation, u
         let next = contained("defragmentation", step).flatten().unwrap_or_default();
         add(&worker.meter().moved, next.moved.saturating_sub(pass.moved));
         *pass = next;
-        if next == Defragmentation::default() || Instant::now() > until {
+        if next == Defragmentation::default() || Instant::now() > until || lacks_space(worker) {
             break;
         }
         tokio::task::yield_now().await;
@@ -232,8 +245,10 @@ impl Rounds {
                 tracing::debug!("The pool grew to {} bytes", heap.size());
             }
         });
-        contained("compaction", || compact(shared));
-        contained("free space of the pool", || self.space.tend(shared, now));
+        if !shared.engine.durability().is_nearly_full() {
+            contained("compaction", || compact(shared));
+            contained("free space of the pool", || self.space.tend(shared, now));
+        }
         contained("the append-only file", &tick);
         contained("memory of clients", || client_memory::evict(shared));
         if now.saturating_sub(self.idle_checked) >= IDLE_CLIENTS {

@@ -10,8 +10,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
 use commands::{Job, Thread};
+use pmem::ChargedClient;
 
 use crate::housekeeping::contained;
+use crate::meter::fenced_since;
 use crate::shared::Shared;
 
 /// Lets threads of the server run the engine's jobs.
@@ -81,7 +83,12 @@ impl JobQueue {
             let job = state.jobs.pop_front();
             drop(state);
             job.into_iter().for_each(|job| {
+                let before = pmem::counters();
                 contained("a command", || job(&shared.engine));
+                if let Some(journal) = &shared.journal {
+                    // Its client has waited for the command. Others wait for its bytes.
+                    let _ = journal.charge(fenced_since(&before), &mut ChargedClient::default());
+                }
             });
         }
     }

@@ -12,12 +12,12 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use commands::CommandLog;
 use commands::admin::{JournalFacts, SyncTimes};
 use keyspace::{Db, Keyspace};
-use pmem::{FilePlace, JournalFile, JournalThread, Kept, Region, SyncPolicy};
+use pmem::{ChargedClient, FilePlace, JournalFile, JournalThread, Kept, Region, SyncPolicy};
 
 use crate::config::Values;
 use crate::config::choice::AppendFsync;
@@ -34,6 +34,18 @@ pub(crate) fn policy(values: &Values) -> SyncPolicy {
     }
 }
 
+/// The pause between two looks whether a late sync has ended, or the journal has space.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// A sync that took this long is slower than another thread is to be woken for the next one.
+const SLOW: Duration = Duration::from_millis(2);
+
+/// The pause between two looks whether those that have written must still wait.
+const LOOK_LONG: Duration = Duration::from_millis(20);
+
+/// What a run of commands may put into the journal: some sixteen of a few KiB each.
+const RUN: u64 = 128 << 10;
+
 /// The journal of a running server.
 pub(crate) struct PoolJournal {
     keyspace: Arc<Keyspace>,
@@ -45,6 +57,12 @@ pub(crate) struct PoolJournal {
     reported: AtomicBool,
     /// How long writers had waited for space at the last call, in nanoseconds.
     full_wait_ns: AtomicU64,
+    /// How long the last acknowledgement took, in nanoseconds.
+    last_wait_ns: AtomicU64,
+    /// What runs of commands on all threads may put into the journal.
+    runs: u64,
+    /// Whether syncs that are slow are made by other threads than those that serve clients.
+    moves_syncs: AtomicBool,
 }
 
 fn region_of(keyspace: &Keyspace) -> &Region {
@@ -52,11 +70,13 @@ fn region_of(keyspace: &Keyspace) -> &Region {
 }
 
 impl PoolJournal {
-    /// Starts the background work of the pool's journal; none if it has no journal.
+    /// Starts the background work of the pool's journal, into which this many threads write; none
+    /// if it has no journal.
     pub(crate) fn start(
         keyspace: &Arc<Keyspace>,
         pool: Option<PathBuf>,
         policy: SyncPolicy,
+        threads: usize,
     ) -> std::io::Result<Option<Arc<PoolJournal>>> {
         if keyspace.heap().region().journal_counts().is_none() {
             return Ok(None);
@@ -69,6 +89,9 @@ impl PoolJournal {
             thread: Mutex::new(Some(thread)),
             reported: AtomicBool::new(false),
             full_wait_ns: AtomicU64::new(0),
+            last_wait_ns: AtomicU64::new(0),
+            runs: threads as u64 * RUN,
+            moves_syncs: AtomicBool::new(false),
         })))
     }
 
@@ -162,6 +185,70 @@ impl PoolJournal {
         (since > 0).then(|| Duration::from_nanos(since))
     }
 
+    /// As [`PoolJournal::acknowledge`], but a sync that is late, or is expected to be slow, does
+    /// not hold the thread: it serves others meanwhile.
+    pub(crate) async fn settle(self: &Arc<PoolJournal>, position: u64) -> bool {
+        let region = self.region();
+        // The journal's own thread syncs, and is at it.
+        while self.policy() == SyncPolicy::EverySecond
+            && region.is_sync_late()
+            && region.synced() < position
+        {
+            tokio::time::sleep(LOOK).await;
+        }
+        if !self.syncs_always() || !self.is_slow() {
+            return self.acknowledge_and_time(position);
+        }
+        let journal = Arc::clone(self);
+        let sync = move || journal.acknowledge_and_time(position);
+        tokio::task::spawn_blocking(sync).await.unwrap_or(false)
+    }
+
+    fn acknowledge_and_time(&self, position: u64) -> bool {
+        let begin = Instant::now();
+        let done = self.acknowledge(position);
+        // A slow one is remembered for some more.
+        let remembered = self.last_wait_ns.load(Ordering::Relaxed) / 2;
+        let took = (begin.elapsed().as_nanos() as u64).max(remembered);
+        self.last_wait_ns.store(took, Ordering::Relaxed);
+        done
+    }
+
+    fn is_slow(&self) -> bool {
+        let last = Duration::from_nanos(self.last_wait_ns.load(Ordering::Relaxed));
+        // A checkpoint writes to the same disk, in general.
+        let is_slow = last >= SLOW || self.region().is_half_full();
+        is_slow && self.moves_syncs.load(Ordering::Relaxed)
+    }
+
+    /// Lets other threads make syncs that are slow.
+    pub(crate) fn move_slow_syncs(&self) {
+        self.moves_syncs.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns when a client that has just fenced this many bytes may go on, unless that is now, so
+    /// that the journal does not become full: then a fence would hold the worker, with all clients
+    /// that it serves.
+    pub(crate) fn charge(&self, bytes: u64, client: &mut ChargedClient) -> Option<Instant> {
+        let delay = self.region().charge(bytes, client);
+        (!delay.is_zero()).then(|| Instant::now() + delay)
+    }
+
+    /// Waits until then, or until the journal has space.
+    pub(crate) async fn wait_for_turn(&self, turn: Instant) {
+        while Instant::now() < turn && self.region().is_half_full() {
+            let until = turn.min(Instant::now() + LOOK_LONG);
+            tokio::time::sleep_until(until.into()).await;
+        }
+    }
+
+    /// Returns when a write may begin.
+    pub(crate) async fn wait_for_space(&self) {
+        while self.region().is_nearly_full() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
     /// Ends the background work. Closing the pool applies the rest.
     pub(crate) fn stop(&self) {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -227,6 +314,14 @@ impl CommandLog for PoolJournal {
 
     fn is_durable(&self, offset: u64) -> bool {
         self.region().synced() >= offset
+    }
+
+    fn is_nearly_full(&self) -> bool {
+        self.region().is_nearly_full()
+    }
+
+    fn lacks_space_for_runs(&self) -> bool {
+        self.region().lacks_space_for(self.runs)
     }
 
     fn sync_to(&self, offset: u64) -> bool {

@@ -138,6 +138,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     let shared = build_shared_state(Parts { store, table, config, tls, supervisor, clock })?;
     users::set(&shared, users);
     if let Some(journal) = &shared.journal {
+        journal.move_slow_syncs();
         shared.engine.set_log(Arc::clone(journal) as Arc<dyn commands::CommandLog>);
     }
     let server = Arc::new(Server {
@@ -312,6 +313,7 @@ pub(crate) fn build_shared_state(parts: Parts) -> Result<Arc<Shared>, ServeError
         &store.keyspace,
         store.report.pool.clone(),
         pool_journal::policy(&values),
+        threads,
     );
     let shared = Shared {
         engine: Arc::new(Engine::new(options)),

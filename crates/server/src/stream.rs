@@ -1,10 +1,12 @@
 //! A client's connection: TCP, TCP with TLS, or a Unix socket, as one type.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use commands::Peer;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -82,6 +84,17 @@ impl Stream {
             },
             Stream::Unix(socket) => socket.poll_read_ready(cx),
         }
+    }
+
+    /// Returns true if the client has closed its end, whatever it sent before that.
+    pub(crate) fn is_closed(&self) -> bool {
+        let socket = match self {
+            Stream::Tcp(socket) => socket.as_fd(),
+            Stream::Tls(stream) => stream.get_ref().0.as_fd(),
+            Stream::Unix(socket) => socket.as_fd(),
+        };
+        let mut sockets = [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
+        poll(&mut sockets, Some(&Timespec::default())).is_ok_and(|closed| closed > 0)
     }
 
     #[inline]

@@ -15,12 +15,22 @@ pub(crate) struct Worker {
     pub(crate) commit_barrier: Arc<CommitBarrier>,
     /// Signals that blocked clients are to be served when others have unlocked a shard.
     locked: Notify,
+    /// Signals that a connection waits for space in the journal,
+    wants_space: Notify,
+    /// ... and that there is some.
+    has_space: Notify,
 }
 
 impl Worker {
     pub(crate) fn new(number: usize, shared: &Arc<Shared>) -> Arc<Worker> {
-        let (shared, locked) = (Arc::clone(shared), Notify::new());
-        Arc::new(Worker { number, shared, commit_barrier: Arc::default(), locked })
+        Arc::new(Worker {
+            number,
+            shared: Arc::clone(shared),
+            commit_barrier: Arc::default(),
+            locked: Notify::new(),
+            wants_space: Notify::new(),
+            has_space: Notify::new(),
+        })
     }
 
     /// Schedules serving the blocked clients that could not be served because others had locked a
@@ -36,8 +46,28 @@ impl Worker {
         self.locked.notified().await;
     }
 
+    /// Waits until the journal has space for a write, or may have: many may wait, and each looks
+    /// again.
+    pub(crate) fn space(&self) -> impl Future<Output = ()> {
+        let mut given = Box::pin(self.has_space.notified());
+        // Registered before it is asked for, so that the signal is not missed.
+        given.as_mut().enable();
+        self.wants_space.notify_one();
+        given
+    }
+
     pub(crate) fn meter(&self) -> &Meter {
         &self.shared.meters[self.number]
+    }
+}
+
+/// Lets connections go on that wait for space in the journal, once there is some.
+pub(crate) async fn give_space(worker: Arc<Worker>) {
+    let Some(journal) = &worker.shared.journal else { return };
+    loop {
+        worker.wants_space.notified().await;
+        journal.wait_for_space().await;
+        worker.has_space.notify_waiters();
     }
 }
 

@@ -23,7 +23,7 @@ use crate::housekeeping;
 use crate::shared::Shared;
 use crate::stream::{HandOff, Registered, Stream, UnregisteredSocket};
 use crate::tls::Acceptor;
-use crate::worker::{Worker, flush};
+use crate::worker::{Worker, flush, give_space};
 
 /// Connections that a worker accepts at once.
 const MOST_AT_ONCE: usize = 64;
@@ -77,6 +77,7 @@ async fn work(
     mut stopped: watch::Receiver<bool>,
 ) {
     tokio::spawn(flush(Arc::clone(&worker)));
+    tokio::spawn(give_space(Arc::clone(&worker)));
     tokio::spawn(housekeeping::periodic(Arc::clone(&worker)));
     tokio::spawn(housekeeping::serve_locked(Arc::clone(&worker)));
     let arrive = async {

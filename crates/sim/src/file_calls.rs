@@ -29,6 +29,8 @@ pub enum Counted {
     Changing,
     /// All of them.
     All,
+    /// Allocations of space.
+    Allocations,
 }
 
 /// A call that should fail.
@@ -47,6 +49,7 @@ pub(crate) struct Failure {
 pub(crate) struct Failures {
     planned: VecDeque<Failure>,
     failed: usize,
+    refused: usize,
 }
 
 impl Failures {
@@ -64,11 +67,20 @@ impl Failures {
         self.failed
     }
 
+    /// Returns how many of them asked for space.
+    pub(crate) fn refused(&self) -> usize {
+        self.refused
+    }
+
     /// Returns the error of a call, if it should fail.
     pub(crate) fn of(&mut self, call: FileCall) -> Option<io::Error> {
         let Failure { calls, counted, errno, for_good } = self.planned.front_mut()?;
-        let reads = matches!(call, FileCall::Read | FileCall::Size);
-        if reads && *counted == Counted::Changing {
+        let is_counted = match *counted {
+            Counted::Changing => !matches!(call, FileCall::Read | FileCall::Size),
+            Counted::All => true,
+            Counted::Allocations => call == FileCall::Allocate,
+        };
+        if !is_counted {
             return None;
         }
         if *calls > 0 {
@@ -77,6 +89,7 @@ impl Failures {
         }
         let error = io::Error::from_raw_os_error(*errno);
         self.failed += 1;
+        self.refused += usize::from(call == FileCall::Allocate);
         if !*for_good {
             self.planned.pop_front();
         }

@@ -334,6 +334,7 @@ struct Recorded {
     failures: Failures,
     /// Which files have a sync under way.
     syncing: [bool; 2],
+    available: Option<u64>,
     times: Option<(SimulatedClock, Arc<TimeOf>)>,
     /// Set if the journal's file is persistent memory; whether whole lines are stored past the
     /// cache.
@@ -389,6 +390,11 @@ impl SimulatedFiles {
         self
     }
 
+    /// Sets how many bytes the disk has left, as it reports.
+    pub fn leave(&self, bytes: u64) {
+        self.recorded().available = Some(bytes);
+    }
+
     /// Makes the write, sync or allocation after this many fail.
     pub fn fail_after(&self, calls: u64) {
         self.fail_with(calls, Counted::Changing, EIO);
@@ -400,14 +406,18 @@ impl SimulatedFiles {
     }
 
     /// Makes all calls after this many fail, with this system error.
-    pub fn fail_for_good(&self, calls: u64, errno: i32) {
-        let counted = Counted::All;
+    pub fn fail_for_good(&self, calls: u64, counted: Counted, errno: i32) {
         self.recorded().failures.plan(Failure { calls, counted, errno, for_good: true });
     }
 
     /// Returns how many calls have failed.
     pub fn failed(&self) -> usize {
         self.recorded().failures.failed()
+    }
+
+    /// Returns how many of them asked for space.
+    pub fn refused(&self) -> usize {
+        self.recorded().failures.refused()
     }
 
     /// Returns how many calls are still to fail.
@@ -536,6 +546,14 @@ impl Storage for SimulatedFile {
 
     fn sync_name(&self) -> io::Result<()> {
         self.change(FileCall::SyncName, |_| FileEvent::SyncName)
+    }
+
+    fn available(&self) -> Option<u64> {
+        self.files.recorded().available
+    }
+
+    fn may_grow(&self) -> bool {
+        self.files.recorded().lines.is_none()
     }
 
     fn map(&self) -> io::Result<Option<Box<dyn MappedLines>>> {

@@ -40,7 +40,10 @@ impl Engine {
         let mut alone = 0;
         while done.requests < batch.len() {
             // A command before this one may have paused clients or begun MONITOR.
-            let joins = alone == 0 && batch.len() - done.requests > 1 && self.joins_commands();
+            let joins = alone == 0
+                && batch.len() - done.requests > 1
+                && self.joins_commands()
+                && !self.durability().lacks_space_for_runs();
             if joins {
                 match self.execute_run(session, batch, done.requests, out) {
                     Ok(run) => {

@@ -21,7 +21,8 @@ pub enum Next {
     },
     /// From now on the connection receives all commands.
     Monitor,
-    /// Nothing was executed: try the command again when the pause of writes (CLIENT PAUSE) is over.
+    /// Nothing was executed: try the command again when the pause of writes (CLIENT PAUSE) is over,
+    /// or the log has space.
     Paused,
     /// Nothing was executed, since others have locked a shard that it needs: serve others, and try
     /// the command again when [`crate::Engine::poll_shards`] says so.

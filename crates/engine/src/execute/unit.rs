@@ -84,15 +84,18 @@ impl Engine {
     }
 
     /// Returns true if keys may be deleted without a client's request: not while clients are
-    /// paused, after the log has failed, or on a replica, whose primary says what is gone.
+    /// paused, while the log has little space or after it has failed, or on a replica, whose
+    /// primary says what is gone.
     pub(crate) fn may_delete_now(&self) -> bool {
         self.admin().paused_until_ms() == 0 && self.may_delete_unasked()
     }
 
     /// Returns true if the store's own work may delete keys. It goes on while clients are paused by
-    /// CLIENT PAUSE, but not while replicas are to catch up with the end of the stream.
+    /// CLIENT PAUSE, but not while replicas are to catch up with the end of the stream, nor while
+    /// the log has little space.
     pub fn may_delete_unasked(&self) -> bool {
         self.durability().takes_writes()
+            && !self.durability().is_nearly_full()
             && !self.replication().is_replica()
             && !self.admin().holds_writes()
     }

@@ -38,6 +38,14 @@ pub trait CommandLog: Send + Sync {
     fn unwritten(&self) -> Option<Vec<u8>> {
         None
     }
+    /// Returns true while no write should begin: it might hold its thread until the log has space.
+    fn is_nearly_full(&self) -> bool {
+        false
+    }
+    /// As [`CommandLog::is_nearly_full`], for a run of commands on each thread.
+    fn lacks_space_for_runs(&self) -> bool {
+        false
+    }
     /// Makes it durable up to `offset`, whatever its policy. Returns true if that succeeded.
     fn sync_to(&self, offset: u64) -> bool;
 }

@@ -46,6 +46,20 @@ impl LogDurability<'_> {
             .and_then(|log| log.failure().map(|why| failure::log_failed(log.name(), &why)))
     }
 
+    /// Returns true while the log has little space: a write that begins now might hold its thread,
+    /// and those that it serves. A session of the server waits before it.
+    #[inline]
+    pub fn is_nearly_full(&self) -> bool {
+        self.engine.log().is_some_and(|log| log.is_nearly_full())
+    }
+
+    /// Returns true while the log has too little space for a run of commands on each thread: they
+    /// are executed one by one, each if there is space for it.
+    #[inline]
+    pub(crate) fn lacks_space_for_runs(&self) -> bool {
+        self.engine.log().is_some_and(|log| log.lacks_space_for_runs())
+    }
+
     /// Refuses writes while the command log cannot be written, or while the server takes none.
     pub fn check_writes(&self) -> Done {
         match self.failure() {

@@ -15,6 +15,8 @@ pub(crate) mod allocator;
 mod evacuate;
 pub(crate) mod evacuation;
 mod free_block_cache;
+mod lead;
+mod log_space;
 pub(crate) mod place;
 pub(crate) mod punch;
 mod runs;

@@ -20,8 +20,9 @@
 
 #![allow(unsafe_code, reason = "space of free spans is given back")]
 
+use super::lead::GROUP;
 use super::runs::Runs;
-use super::spans::{FreeSpans, GROUP, SpanAllocator, Taken};
+use super::spans::{FreeSpans, SpanAllocator, Taken};
 use pmem::{Domain, PunchError, Region};
 use std::ops::Range;
 

@@ -14,12 +14,14 @@
 
 #![allow(unsafe_code, reason = "the number of zones is stored, and space of free spans reserved")]
 
+use super::lead::{self, GROUP};
+use super::log_space::{LogSpace, needs_no_space};
 use super::runs::Runs;
 use crate::fault_points::{self, FaultPoint};
 use crate::layout::span::split_span_word;
 use crate::layout::{Geometry, SPAN, ZONES_WORD};
 use crate::media_errors::is_resolving;
-use pmem::Region;
+use pmem::{Domain, Region};
 use rustc_hash::FxHashSet;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -36,9 +38,6 @@ pub(crate) enum Taken {
     Nothing,
 }
 
-/// Spans of a huge page: the unit in which space is given back in the background, and reserved
-/// again.
-pub(crate) const GROUP: u32 = (2 << 20) / SPAN as u32;
 /// Spans whose space is reserved at once in the background: 8 MiB.
 const AHEAD: u32 = 128;
 /// This many spans are few when there will be no more: 4 MiB.
@@ -69,6 +68,8 @@ pub(crate) struct FreeSpans {
     /// Spans before this one may be holes when the cursor reaches them: those that existed when the
     /// pool was opened, and those that have been given back since.
     pub(crate) suspect: u32,
+    /// Spans before this one that the cursor has not reached are certainly holes.
+    hollow: u32,
     /// Spans before this one are no holes, according to the file.
     solid: u32,
     /// Spans before this one have been swept ([`super::punch`]).
@@ -106,7 +107,20 @@ impl FreeSpans {
     /// Returns how many free spans have their space, as far as is known: spans that the cursor has
     /// not reached may be in use, or holes.
     fn with_space(&self) -> usize {
-        self.ready() + (self.total - self.cursor) as usize
+        self.ready() + (self.total - self.cursor.max(self.hollow)) as usize
+    }
+
+    /// Returns how many spans are in use, as far as is known; all of those in earlier zones.
+    fn in_use(&self, geometry: &Geometry) -> usize {
+        let earlier = self.total as usize - geometry.zone_spans;
+        let seen = (self.cursor as usize).saturating_sub(self.holes.len() + self.ready());
+        seen.max(earlier)
+    }
+
+    /// Returns how many spans are free, as far as is known: spans that the cursor has not reached
+    /// may be in use.
+    fn unused(&self) -> usize {
+        self.ready() + self.holes.len() + (self.total - self.cursor) as usize
     }
 }
 
@@ -162,8 +176,9 @@ pub(crate) struct SpanAllocator {
     pub(crate) kept: usize,
     /// Few spans are left, and there will be no more.
     pub(crate) scarce: AtomicBool,
-    /// The last attempt to grow the file failed.
+    /// The last attempt to get space for the file failed.
     pub(crate) cannot_grow: AtomicBool,
+    pub(crate) log_space: LogSpace,
     /// Held while space is given back or reserved in the background without the lock of `inner`.
     /// Locked before `inner`.
     moving: Mutex<()>,
@@ -183,8 +198,13 @@ impl SpanAllocator {
         let is_longer = region.may_be_punched() && region.len() > geometry.pool_bytes(zones);
         let in_file = if is_longer { geometry.span_of(region.len()).unwrap_or(total) } else { 0 };
         let most = max_zones as usize * geometry.zone_spans;
+        let log_space = LogSpace::new(region, geometry, is_new);
+        // A new pool with a journal has no space for its spans yet.
+        let is_hollow = is_new && region.domain() == Domain::Journal;
+        let is_new = is_new && !is_hollow;
         SpanAllocator {
             geometry,
+            log_space,
             max_zones: AtomicU64::new(max_zones),
             kept: (geometry.shards + 2).min(most / 8),
             scarce: AtomicBool::new(false),
@@ -201,6 +221,7 @@ impl SpanAllocator {
                 refused: false,
                 moves: false,
                 suspect: if is_new { in_file } else { total.max(in_file) },
+                hollow: if is_hollow { total } else { 0 },
                 solid: 0,
                 swept: 0,
                 ahead: FxHashSet::default(),
@@ -212,11 +233,15 @@ impl SpanAllocator {
     /// Returns a free span for `shard`, or spans that it already owns; grows the pool if there is
     /// none.
     pub(crate) fn take(&self, region: &Region, shard: usize, may_use_reserve: bool) -> Taken {
+        let has_log = self.log_space.reserve(region, shard);
         let mut inner = self.lock();
         self.note_scarcity(&inner);
         loop {
             if !inner.found[shard].is_empty() {
                 return Taken::Found(std::mem::take(&mut inner.found[shard]));
+            }
+            if !has_log {
+                return Taken::Nothing;
             }
             let is_low = !may_use_reserve && inner.certain() <= self.kept;
             if !is_low && let Some(span) = inner.pop() {
@@ -265,7 +290,7 @@ impl SpanAllocator {
 
     fn note_scarcity(&self, inner: &FreeSpans) {
         let few = self.kept + (self.max_zones() as usize * self.geometry.zone_spans / 64).min(FEW);
-        let scarce = inner.with_space() + inner.holes.len() <= few
+        let scarce = inner.unused() <= few
             && u64::from(inner.total) >= self.max_zones() * self.geometry.zone_spans as u64;
         if self.scarce.load(Relaxed) != scarce {
             self.scarce.store(scarce, Relaxed);
@@ -289,13 +314,13 @@ impl SpanAllocator {
             let inner = self.lock();
             let half = self.geometry.zone_spans / 2;
             if inner.holes.len() > 0 {
-                let is_due = inner.ready() <= half && !inner.quiet;
+                let is_due = inner.ready() <= self.ahead(region, &inner) && !inner.quiet;
                 drop(inner);
                 let is_backed = is_due && self.back_ahead(region);
                 drop(moving);
                 return is_backed;
             }
-            if inner.with_space() > half {
+            if inner.unused() > half {
                 return false;
             }
             inner.total
@@ -312,11 +337,16 @@ impl SpanAllocator {
         inner.total == total && self.grow_locked(region, &mut inner)
     }
 
+    /// Returns how many free spans should have their space ahead of need.
+    fn ahead(&self, region: &Region, inner: &FreeSpans) -> usize {
+        lead::ahead(region, inner.in_use(&self.geometry), self.geometry.zone_spans)
+    }
+
     /// Reserves the space of a hole while writers continue. The caller holds `moving`.
     fn back_ahead(&self, region: &Region) -> bool {
-        let most = (self.geometry.zone_spans as u32 / 2).min(AHEAD);
         let offset = self.group_offset();
         let mut inner = self.lock();
+        let most = (self.ahead(region, &inner) as u32).min(AHEAD);
         let whole = inner.holes.take_groups(offset, GROUP, most);
         let Some(run) = whole.or_else(|| inner.holes.take_in_group(offset, GROUP)) else {
             return false;
@@ -344,9 +374,8 @@ impl SpanAllocator {
     /// Returns the number of bytes of spans that are free or were never used, as far as is known.
     pub(crate) fn available(&self) -> u64 {
         let inner = self.lock();
-        let known = inner.with_space() + inner.holes.len();
         let zones = self.max_zones() - u64::from(inner.total) / self.geometry.zone_spans as u64;
-        (known as u64 + zones * self.geometry.zone_spans as u64) * SPAN
+        (inner.unused() as u64 + zones * self.geometry.zone_spans as u64) * SPAN
     }
 
     /// Returns the number of bytes of free spans that have their space, as far as is known.
@@ -473,11 +502,11 @@ impl SpanAllocator {
         }
     }
 
-    /// Reserves the space of some spans of a hole: a huge page, or one span if there is no space
-    /// for more.
+    /// Reserves the space of some spans of a hole; of one if there is no space for more.
     fn refill_hole(&self, region: &Region, inner: &mut FreeSpans) -> Refilled {
         pmem::panic_point();
-        let Some(run) = inner.holes.take_in_group(self.group_offset(), GROUP) else {
+        let size = lead::refill_size(region, inner.in_use(&self.geometry));
+        let Some(run) = inner.holes.take_in_group(self.group_offset(), size) else {
             return Refilled::NoHole;
         };
         inner.quiet = false;
@@ -485,10 +514,13 @@ impl SpanAllocator {
         while !self.back(region, &backed) {
             if backed.len() == 1 {
                 inner.holes.insert(run);
+                self.cannot_grow.store(true, Relaxed);
                 return Refilled::Refused;
             }
-            backed.end = backed.start + 1;
+            let less = if backed.len() as u32 > GROUP { GROUP } else { 1 };
+            backed.end = backed.start + less;
         }
+        self.cannot_grow.store(false, Relaxed);
         inner.holes.insert(backed.end..run.end);
         inner.free.extend(backed.rev());
         Refilled::Yes
@@ -498,7 +530,9 @@ impl SpanAllocator {
         let (from, to) = (self.geometry.span_at(spans.start), self.geometry.span_at(spans.end));
         // SAFETY: the spans are free and belong to this structure alone: nobody reads or writes
         // them.
-        !FaultPoint::BackHoles.is_enabled() || unsafe { region.back(from, to) }.is_ok()
+        !FaultPoint::BackHoles.is_enabled()
+            || unsafe { region.back(from, to) }.is_ok()
+            || needs_no_space(region)
     }
 
     /// Returns the offset to add to a span's number so that huge pages begin at multiples of

@@ -13,6 +13,8 @@
 //! The geometry is fixed when the pool is created; only the number of zones grows.
 //! `docs/format/pool.md` has the byte diagrams.
 
+use std::ops::Range;
+
 /// Bytes of a cache line, the unit of flushing.
 pub(crate) const LINE: u64 = 64;
 /// Bytes of a span: the unit that is cut into blocks of one size class, or is one large block.
@@ -112,6 +114,14 @@ impl Geometry {
 
     pub(crate) fn ring_at(&self, shard: usize) -> u64 {
         self.rings_at() + shard as u64 * self.ring_bytes()
+    }
+
+    /// Returns the parts of a new pool that need their space at once: everything before the rings,
+    /// the first shard's ring, and the first zone's span table.
+    pub(crate) fn first_parts(&self) -> [Range<u64>; 2] {
+        let zones_at = self.zones_at();
+        let table = (self.zone_spans as u64 * 8).next_multiple_of(4096);
+        [0..self.ring_at(1).next_multiple_of(4096), zones_at..zones_at + table]
     }
 
     /// Returns the offset of the first zone; a multiple of the span size.

@@ -24,7 +24,7 @@
 use super::geometry::{DEVICE_BLANK, Geometry, HEADER_A, HEADER_B, SHARDS_AT};
 use crate::checksum::crc32c;
 use crate::fault_points::{self, FaultPoint};
-use pmem::Region;
+use pmem::{Domain, Region};
 use std::ops::Range;
 
 pub(crate) const MAGIC: [u8; 8] = *b"PERDURA\0";
@@ -208,6 +208,14 @@ impl Header {
             !self.generation.is_multiple_of(2) && FaultPoint::AlternateHeaders.is_enabled();
         let at = if second { HEADER_B } else { HEADER_A };
         let header = self.encode();
+        if region.domain() == Domain::Journal {
+            // A copy is within a sector of the disk: it arrives whole, or not.
+            // SAFETY: as below.
+            unsafe { region.write(at, &header) };
+            region.flush(at, BYTES);
+            region.fence();
+            return;
+        }
         // SAFETY: the caller opens, creates or closes the pool: nobody else reads or writes the
         // header.
         unsafe { region.write(at + 8, &header[8..]) };

@@ -65,6 +65,7 @@ struct Section {
 
 #[derive(Debug)]
 pub(crate) struct Ring {
+    pub(crate) shard: usize,
     base: u64,
     tail_at: u64,
     part_lines: u64,
@@ -108,6 +109,7 @@ impl Ring {
         let lines = part_lines * geometry.ring_parts as u64;
         let at = if line >= lines { 0 } else { line };
         Ring {
+            shard,
             base: geometry.ring_at(shard),
             tail_at: geometry.shard_area(shard).tail(),
             part_lines,

@@ -58,7 +58,8 @@ impl Heap {
         if region.reserved() < needed {
             return Err(CreateError::TooSmall { needed, limit: region.reserved() });
         }
-        region.grow(needed).map_err(|source| CreateError::Grow { needed, source })?;
+        let grown = region.begin_sparse(needed, &geometry.first_parts());
+        grown.map_err(|source| CreateError::Grow { needed, source })?;
         if region.is_device() {
             blank(&region, &geometry);
         }
@@ -77,7 +78,12 @@ impl Heap {
             journal: 0,
             features: Features::default(),
         };
-        header.write_both(&region);
+        if region.domain() == Domain::Journal {
+            // So that a journal that is begun, and then not named, belongs to this pool.
+            header.write(&region);
+        } else {
+            header.write_both(&region);
+        }
         if journal::begin(&region, &mut header)? {
             header.write_both(&region);
             region.start_journal();

@@ -1,7 +1,8 @@
 //! The record of a planned transaction: fitted into the ring, checksummed, written and flushed.
 //!
-//! Drafting is the only step of a commit that can run out of space: a record too long for the ring
-//! takes spans. So in a commit of several shards all are drafted before any is written.
+//! Drafting is the only step of a commit that can run out of space: a shard's first record takes
+//! that of its log, and a record too long for the ring takes spans. So in a commit of several
+//! shards all are drafted before any is written.
 
 #![allow(unsafe_code, reason = "records are stored in the pool")]
 
@@ -15,10 +16,14 @@ use crate::layout::{LINE, SPAN};
 use crate::log::record::{self, HEADER_WORDS, Link, RecordHeader};
 use crate::log::ring::LongBody;
 
-/// Makes a planned record fit into the ring: one that is too long goes into spans. If there is no
-/// space for that, the caller undoes the plan.
+/// Makes a planned record fit into the ring, which has its space: one that is too long goes into
+/// spans. If there is no space for that, the caller undoes the plan.
 #[inline]
 pub(crate) fn draft(heap: &Heap, state: &mut ShardState) -> Result<(), CommitError> {
+    // On a full disk a record in a hole of the file could not be applied: the journal would fail.
+    if !heap.spans.log_space.reserve(&heap.region, state.ring.shard) {
+        return Err(CommitError::Full);
+    }
     if state.plan.record.len() <= state.ring.part_words() {
         return Ok(());
     }

@@ -113,6 +113,38 @@ fn a_pool_of_another_domain_that_was_not_closed_gets_a_journal() {
     assert_eq!((get(&heap, 2), get(&heap, 3)), (7, 8));
 }
 
+/// Replaces a file with a copy that has holes where the file has zeros.
+fn make_sparse(path: &Path) {
+    let copy = path.with_extension("copy");
+    let mut cp = std::process::Command::new("cp");
+    assert!(cp.arg("--sparse=always").arg(path).arg(&copy).status().unwrap().success());
+    fs::rename(copy, path).unwrap();
+}
+
+#[test]
+fn a_sparse_copy_of_a_journal_gets_its_space_when_it_is_opened() {
+    use std::os::unix::fs::MetadataExt;
+    for is_closed in [true, false] {
+        let files = Files::new();
+        let heap = files.create(DomainRequest::Journal);
+        put(&heap, 1, 7);
+        match is_closed {
+            true => heap.close().unwrap(),
+            false => sync(&heap),
+        }
+        drop(heap);
+        let space = || fs::metadata(&files.journal).unwrap().blocks() * 512;
+        let whole = space();
+        make_sparse(&files.journal);
+        assert!(space() < whole / 2, "the copy is sparse");
+        let heap = files.open(DomainRequest::Journal).unwrap();
+        assert!(space() >= whole, "{} of {whole}, closed: {is_closed}", space());
+        assert_eq!(get(&heap, 1), 7);
+        put(&heap, 1, 8);
+        sync(&heap);
+    }
+}
+
 #[test]
 fn a_journal_that_does_not_belong_to_the_pool_is_refused_and_nothing_changes() {
     let files = Files::new();

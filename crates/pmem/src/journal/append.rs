@@ -96,9 +96,12 @@ impl Journal {
         end.saturating_sub(begin).min(buffer.longest) as usize
     }
 
-    /// Continues a checkpoint, so that the ring gets space.
+    /// Makes the ring longer or continues a checkpoint, so that it gets space.
     #[cold]
     fn free_ring(&self, copy: CopyLines<'_>) -> Result<(), JournalError> {
+        if self.grow_ring()? {
+            return Ok(());
+        }
         if !self.checkpoint_step(copy)? {
             self.refuse_held().map_err(|held| self.fail("write to the journal", held))?;
         }

@@ -19,13 +19,14 @@ use super::checkpoint::Checkpointer;
 use super::core::{Buffer, Count, Journal, Progress, locked};
 use super::dirty_pages::DirtyPages;
 use super::error::JournalError;
+use super::grow::first_capacity;
 use super::layout::{BLOCK, DEFAULT_CAPACITY, RING_AT, at_once, capacity_for, longest_batch};
 use super::limit::{OpenSuperblock, limit_after};
 use super::mapped::MappedStorage;
 use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
 use super::ring::Ring;
 use super::scan::{Scan, ScanEnd};
-use super::storage::Storage;
+use super::storage::{Storage, is_no_space};
 use super::superblock::{JournalId, Superblock, SuperblockError, VERSION};
 use super::unsynced::UnsyncedWrites;
 use super::writer::Writer;
@@ -37,7 +38,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Bytes that are examined at once.
-const CHUNK: u64 = at_once(1 << 20, 4 * BLOCK);
+fn copied_at_once() -> u64 {
+    at_once(1 << 20, 4 * BLOCK)
+}
 
 /// Bytes that the kernel is asked to read ahead: a ring of the usual length.
 const READ_AHEAD: u64 = DEFAULT_CAPACITY;
@@ -69,7 +72,8 @@ impl Journal {
     pub(crate) fn begin(&self, id: JournalId, progress_at: u64) -> Result<(), JournalError> {
         self.check()?;
         let file = self.place.open_or_create()?;
-        let capacity = capacity_for(self.capacity);
+        let most = capacity_for(self.capacity);
+        let capacity = first_capacity(&*file, file.size()?, most);
         let old = found(&*file)?;
         let is_blank = old.is_none();
         let mut superblock = match old {
@@ -116,22 +120,21 @@ impl Journal {
     ) -> Result<(), JournalError> {
         let Range { start: from, end: to } = space;
         let made = file.allocate(from, to).and_then(|()| file.write_zeros(from, written));
-        made.map_err(|error| match error.kind() {
-            io::ErrorKind::StorageFull
-            | io::ErrorKind::QuotaExceeded
-            | io::ErrorKind::FileTooLarge => {
+        made.map_err(|error| match is_no_space(&error) {
+            true => {
                 // If that fails too, a later start finds zeros, and continues from there.
                 let _ = file.cut(from);
                 JournalError::NoSpace { path: self.place.path(), needed: to, source: error }
             }
-            _ => error.into(),
+            false => error.into(),
         })
     }
 
     /// Makes fences go to the journal from here on: the pool names it.
     pub(crate) fn start(&self) {
-        if let Some(writer) = &*locked(&self.writer) {
-            locked(&self.buffer).longest = longest_batch(writer.capacity);
+        if locked(&self.writer).is_some() {
+            let capacity = self.progress.capacity.load(Acquire);
+            locked(&self.buffer).longest = longest_batch(capacity);
         }
     }
 
@@ -229,6 +232,7 @@ impl Journal {
         end: ScanEnd,
         checkpointer: Checkpointer,
     ) -> Result<(), JournalError> {
+        fill_holes(&*file, superblock.capacity)?;
         let (file, is_mapped) = MappedStorage::over(file)?;
         self.progress.is_mapped.store(is_mapped, Release);
         let Superblock { id, incarnation, capacity, tail, limit, .. } = superblock;
@@ -237,11 +241,13 @@ impl Journal {
         self.progress.head.store(end.position, Release);
         self.progress.synced_sequence.store(end.sequence, Release);
         self.progress.capacity.store(capacity, Release);
+        let most = if file.may_grow() { capacity_for(self.capacity) } else { capacity };
+        self.progress.most_capacity.store(most, Release);
+        self.progress.wants_growth.store(0, Release);
         *locked(&self.writer) = Some(Writer {
             file: Arc::clone(&file),
             id,
             incarnation,
-            capacity,
             head: end.position,
             begins_block: true,
             sequence: end.sequence,
@@ -303,6 +309,16 @@ pub(super) fn check_length(
     if found < expected { Err(JournalError::Cut { expected, found }) } else { Ok(()) }
 }
 
+/// Reserves the space that a copy of the file may lack: one with holes where it had zeros. A
+/// refusal changes nothing: XFS, when it is full, also refuses space that the file has already.
+fn fill_holes(file: &dyn Storage, capacity: u64) -> io::Result<()> {
+    let end = RING_AT + capacity;
+    if file.written_up_to(RING_AT)? < end {
+        let _ = file.allocate(RING_AT, end);
+    }
+    Ok(())
+}
+
 fn check_owner(superblock: &Superblock, id: JournalId) -> Result<(), JournalError> {
     let hex = |pool: [u8; 16]| pool.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     match superblock.id.pool == id.pool {
@@ -335,9 +351,9 @@ pub(super) fn emptied(
 /// the batches in its ring might count again.
 fn blank(file: &dyn Storage, id: JournalId, capacity: u64) -> Result<Superblock, JournalError> {
     let size = file.size()?;
-    let mut chunk = vec![0; size.min(CHUNK) as usize];
-    for at in (0..size).step_by(CHUNK as usize) {
-        let chunk = &mut chunk[..(size - at).min(CHUNK) as usize];
+    let mut chunk = vec![0; size.min(copied_at_once()) as usize];
+    for at in (0..size).step_by(copied_at_once() as usize) {
+        let chunk = &mut chunk[..(size - at).min(copied_at_once()) as usize];
         file.read_at(chunk, at)?;
         if chunk.iter().any(|byte| *byte != 0) {
             return Err(JournalError::Superblock);
@@ -381,7 +397,7 @@ pub(super) fn replay(
     let mut places = vec![scan.end()];
     loop {
         let ScanEnd { sequence, position, .. } = scan.end();
-        if places.last().is_some_and(|last| last.position + CHUNK <= position) {
+        if places.last().is_some_and(|last| last.position + copied_at_once() <= position) {
             places.push(scan.end());
         }
         let Some((_, bytes)) = scan.next()? else { break };
@@ -435,14 +451,15 @@ mod tests {
 
     #[test]
     fn a_file_of_zeros_is_new_and_one_with_another_byte_anywhere_is_not() {
-        for size in [RING_AT, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 3 * CHUNK + 1] {
+        let part = copied_at_once();
+        for size in [RING_AT, part - 1, part, part + 1, 2 * part, 3 * part + 1] {
             let is_new = |byte: Option<u64>| {
                 let mut bytes = vec![0; size as usize];
                 byte.into_iter().for_each(|at| bytes[at as usize] = 1);
                 blank(&Memory::from(bytes), ID, LEAST_CAPACITY).is_ok()
             };
             assert!(is_new(None), "{size}");
-            let at = [0, RING_AT, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK - 1, size - 1];
+            let at = [0, RING_AT, part - 1, part, part + 1, 2 * part - 1, size - 1];
             for at in at.into_iter().filter(|at| *at < size) {
                 assert!(!is_new(Some(at)), "byte {at} of {size}");
             }

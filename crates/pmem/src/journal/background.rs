@@ -264,6 +264,7 @@ impl Duty for Applying {
         _: Option<Duration>,
         copy: CopyLines<'_>,
     ) -> Result<(), JournalError> {
+        while journal.grow_ring()? {}
         let due = self.due(journal.clock.now(), journal.state());
         journal.tend(due, copy, &|| journal.attention.goes_on())
     }
@@ -299,7 +300,9 @@ impl Journal {
             let is_before_end = self.progress.tail.load(Acquire) < end;
             self.is_checkpointing() || used > capacity / 2 || used > left && is_before_end
         };
-        while goes_on() && is_due() && self.checkpoint_step(copy)? {}
+        while goes_on() && is_due() && self.checkpoint_step(copy)? {
+            self.grow_ring()?;
+        }
         Ok(())
     }
 
@@ -328,13 +331,14 @@ impl Journal {
         Ok(())
     }
 
-    /// Wakes the thread if the last write made the ring more than half full, or came near the
-    /// limit.
+    /// Wakes the thread if the last write made the ring more than half full, or a quarter full if
+    /// it may grow, or came near the limit.
     pub(super) fn notify_if_due(&self, head: u64, space: u64, capacity: u64) {
         let used = head - self.progress.tail.load(Acquire);
         let is_half_full = used > capacity / 2 && used - space <= capacity / 2;
         let is_near = |head: u64| self.is_near_limit(head, capacity);
-        if is_half_full || is_near(head) && !is_near(head - space) {
+        let asks_growth = self.ask_growth(used, capacity);
+        if is_half_full || asks_growth || is_near(head) && !is_near(head - space) {
             self.attention.look();
         }
     }

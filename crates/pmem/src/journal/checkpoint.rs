@@ -28,6 +28,7 @@ use super::core::{Count, Journal, locked};
 use super::dirty_pages::PAGE_LINES;
 use super::error::JournalError;
 use super::layout::at_once;
+use super::pace::Speed;
 use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
 use super::scan::ScanEnd;
 use crate::fault_points::FaultPoint;
@@ -40,11 +41,15 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread;
 
 /// Number of pages that are copied and written at once.
-const GROUP: u64 = at_once(8 << 20, 3 * PAGE) / PAGE;
+fn group() -> u64 {
+    at_once(8 << 20, 3 * PAGE) / PAGE
+}
 
 /// Number of bytes of pages after which they are synced, so that the sync at the end of a pass is
 /// short.
-const SYNC_EACH: u64 = at_once(64 << 20, 4 * GROUP * PAGE);
+fn sync_each() -> u64 {
+    at_once(64 << 20, 4 * group() * PAGE)
+}
 
 /// The state of writing pages to the pool's file.
 pub(super) struct Checkpointer {
@@ -54,6 +59,8 @@ pub(super) struct Checkpointer {
     said_at: u64,
     /// The pass under way.
     pass: Option<Pass>,
+    /// How fast this pass and earlier ones are.
+    speed: Speed,
     /// Copies of pages, kept so that no group allocates,
     copies: Vec<u8>,
     /// ... and their ranges of lines.
@@ -83,7 +90,12 @@ impl Drop for FailInPanic<'_> {
 
 impl Checkpointer {
     pub(super) fn new(said: PoolProgress, said_at: u64) -> Checkpointer {
-        Checkpointer { said, said_at, pass: None, copies: Vec::new(), runs: Vec::new() }
+        let (copies, runs) = (Vec::new(), Vec::new());
+        Checkpointer { said, said_at, pass: None, speed: Speed::default(), copies, runs }
+    }
+
+    pub(super) fn is_in_pass(&self) -> bool {
+        self.pass.is_some()
     }
 }
 
@@ -102,13 +114,21 @@ impl Journal {
         let mut pass = match checkpointer.pass.take() {
             Some(pass) => pass,
             None => match self.begin_pass()? {
-                Some(pass) => pass,
+                Some(pass) => {
+                    checkpointer.speed.begin(self.clock.now());
+                    self.begin_pace();
+                    self.set_pace(&checkpointer.speed, 0);
+                    pass
+                }
                 None => return Ok(false),
             },
         };
         let fail_in_panic = FailInPanic(self);
         match self.write_group(checkpointer, &mut pass, copy)? {
-            true => checkpointer.pass = Some(pass),
+            true => {
+                self.set_pace(&checkpointer.speed, pass.next);
+                checkpointer.pass = Some(pass);
+            }
             false => self.end_pass(checkpointer, pass)?,
         }
         mem::forget(fail_in_panic);
@@ -117,7 +137,7 @@ impl Journal {
 
     /// Returns true while a pass is under way.
     pub(super) fn is_checkpointing(&self) -> bool {
-        locked(&self.checkpointer).as_ref().is_some_and(|open| open.pass.is_some())
+        locked(&self.checkpointer).as_ref().is_some_and(Checkpointer::is_in_pass)
     }
 
     /// Writes everything that was appended to the pool's file.
@@ -146,7 +166,7 @@ impl Journal {
         pass: &mut Pass,
         copy: CopyLines<'_>,
     ) -> Result<bool, JournalError> {
-        let Checkpointer { said, said_at, copies, runs, .. } = checkpointer;
+        let Checkpointer { said, said_at, copies, runs, speed, .. } = checkpointer;
         copies.clear();
         runs.clear();
         let next = self.copy_pages(pass.next, copies, runs, copy)?;
@@ -174,8 +194,9 @@ impl Journal {
         }
         let len = copies.len() as u64;
         self.progress.count(Count::BytesApplied, len);
+        speed.add(len.div_ceil(PAGE));
         pass.unsynced += len;
-        if pass.unsynced >= SYNC_EACH {
+        if pass.unsynced >= sync_each() {
             self.sync_pool()?;
             pass.unsynced = 0;
         }
@@ -193,8 +214,8 @@ impl Journal {
     ) -> Result<Option<u64>, JournalError> {
         let takes_first = FaultPoint::TakeBeforeCopy.is_enabled();
         let next = match takes_first {
-            true => locked(&self.buffer).dirty.take(from, GROUP, runs),
-            false => locked(&self.buffer).dirty.clone().take(from, GROUP, runs),
+            true => locked(&self.buffer).dirty.take(from, group(), runs),
+            false => locked(&self.buffer).dirty.clone().take(from, group(), runs),
         };
         for run in runs {
             pause();
@@ -205,13 +226,14 @@ impl Journal {
             }
         }
         if !takes_first {
-            locked(&self.buffer).dirty.take(from, GROUP, &mut Vec::new());
+            locked(&self.buffer).dirty.take(from, group(), &mut Vec::new());
         }
         Ok(next)
     }
 
     /// Syncs the file, which has all pages, and moves the tail to the cut.
     fn end_pass(&self, checkpointer: &mut Checkpointer, pass: Pass) -> Result<(), JournalError> {
+        let last = self.clock.now();
         let cut = match FaultPoint::CutBeforeCopy.is_enabled() {
             true => pass.cut,
             false => self.begin_pass()?.map_or(pass.cut, |late| late.cut),
@@ -224,7 +246,9 @@ impl Journal {
             self.sync_pool()?;
         }
         self.progress.count(Count::Applied, 1);
-        self.move_tail(cut)
+        self.move_tail(cut)?;
+        checkpointer.speed.end(last, self.clock.now());
+        Ok(())
     }
 
     /// Moves the tail to a cut: the pool has everything before it.

@@ -17,6 +17,7 @@ use super::checkpoint::Checkpointer;
 use super::dirty_pages::DirtyPages;
 use super::error::JournalError;
 use super::limit::OpenSuperblock;
+use super::pace::Pace;
 use super::place::JournalPlace;
 use super::storage::Storage;
 use super::unsynced::UnsyncedWrites;
@@ -24,6 +25,8 @@ use super::writer::Writer;
 use crate::clock::{Clock, MachineClock};
 use crate::scheduler::lock;
 use std::fmt::Display;
+use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -31,7 +34,7 @@ use std::time::Duration;
 /// The journal of a region.
 pub(crate) struct Journal {
     pub(super) place: JournalPlace,
-    /// Size in bytes of a ring that is created.
+    /// The size in bytes up to which the ring grows.
     pub(super) capacity: u64,
     pub(super) pool: Arc<dyn Storage>,
     pub(super) buffer: Mutex<Buffer>,
@@ -84,6 +87,14 @@ pub(super) struct Progress {
     pub(super) limit: AtomicU64,
     /// Bytes of the ring; 0 before a journal is in use.
     pub(super) capacity: AtomicU64,
+    /// The number of bytes up to which the ring may grow.
+    pub(super) most_capacity: AtomicU64,
+    /// The length of the ring that should become longer; 0 if none should,
+    pub(super) wants_growth: AtomicU64,
+    /// ... and not before this time, in nanoseconds of the clock.
+    pub(super) growth_after: AtomicU64,
+    /// Its content would be elsewhere in a longer ring, and must be applied first.
+    pub(super) growth_lacks_place: AtomicBool,
     /// When the oldest unsynced write was made, in nanoseconds of the clock plus 1; 0 if there is
     /// none.
     oldest_unsynced: AtomicU64,
@@ -91,6 +102,8 @@ pub(super) struct Progress {
     pub(super) is_written: AtomicBool,
     /// The journal's file is persistent memory.
     pub(super) is_mapped: AtomicBool,
+    /// How fast writers may fill the ring.
+    pub(super) pace: Pace,
     counts: [AtomicU64; Count::COUNTS],
     sync_times: [AtomicU64; SYNC_TIMES],
 }
@@ -104,6 +117,10 @@ impl Progress {
 
     pub(super) fn count(&self, count: Count, by: u64) {
         self.counts[count as usize].fetch_add(by, Ordering::Relaxed);
+    }
+
+    pub(super) fn counted(&self, count: Count) -> u64 {
+        self.counts[count as usize].load(Ordering::Relaxed)
     }
 
     fn count_sync(&self, time: Duration) {
@@ -305,6 +322,12 @@ impl Journal {
         file.sync().map_err(|error| self.fail(step, error))
     }
 
+    /// Makes the pool's file at least `len` bytes long, with space for some parts; its next sync
+    /// makes that durable.
+    pub(crate) fn allocate_parts(&self, parts: &[Range<u64>], len: u64) -> io::Result<()> {
+        self.pool.allocate_parts(parts, len)
+    }
+
     /// Gives the pool's file space for `[from, to)`, which may be empty, and syncs it.
     pub(crate) fn allocate(&self, from: u64, to: u64) -> Result<(), AllocateError> {
         self.check().map_err(AllocateError::Failed)?;
@@ -318,7 +341,7 @@ impl Journal {
 /// Why the pool's file could not get space.
 pub(crate) enum AllocateError {
     /// The file is at least as long as before.
-    Refused(std::io::Error),
+    Refused(io::Error),
     Failed(JournalError),
 }
 

@@ -42,6 +42,13 @@ impl DirtyPages {
         }
     }
 
+    /// Returns the number of marked pages from a page on.
+    pub(super) fn count_from(&self, page: u64) -> u64 {
+        let mut words = self.words.iter().skip(page as usize / 64);
+        let first = words.next().map_or(0, |word| word & (u64::MAX << (page % 64)));
+        u64::from(first.count_ones()) + words.map(|word| u64::from(word.count_ones())).sum::<u64>()
+    }
+
     /// Takes the marks of up to `most` pages from page `from` on: adds their lines to `runs`,
     /// ascending, with adjacent pages as one range. Returns the page to continue from; `None` after
     /// the last one.
@@ -122,6 +129,8 @@ mod tests {
         for page in [0, far - 1, far, 3 * far + 5] {
             pages.mark(lines(page * PAGE_LINES, PAGE_LINES));
         }
+        let from = [0, 1, far - 1, far, far + 1, 3 * far + 5, 3 * far + 6, 100 * far];
+        assert_eq!(from.map(|page| pages.count_from(page)), [4, 3, 3, 2, 1, 1, 0, 0]);
         let expected = [lines(0, 64), lines((far - 1) * 64, 128), lines((3 * far + 5) * 64, 64)];
         assert_eq!(take_all(&mut pages, 100), expected);
     }

@@ -5,6 +5,8 @@
 //! loss meanwhile may destroy the neighbouring bytes, which had been synced. So synced bytes never
 //! share a block with later writes.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 /// The alignment in bytes of superblocks, and of the first batch after a sync.
 pub(crate) const BLOCK: u64 = 4096;
 
@@ -26,10 +28,21 @@ pub const DEFAULT_CAPACITY: u64 = 256 << 20;
 /// Maximum length of a batch in any ring, including header and padding.
 const LONGEST_BATCH: u64 = 1 << 20;
 
+/// Whether the files of journals in this process are simulated. Not a constant of the build: a
+/// server that is built together with simulations uses real files.
+static ARE_SIMULATED: AtomicBool = AtomicBool::new(cfg!(test));
+
+/// Notes that the files of journals in this process are simulated.
+#[cfg(feature = "sim")]
+pub(crate) fn simulate_files() {
+    ARE_SIMULATED.store(true, Relaxed);
+}
+
 /// Returns how many bytes are handled at once. Simulated rings are small, but should still reach
 /// the ends of such parts.
-pub(crate) const fn at_once(bytes: u64, simulated: u64) -> u64 {
-    if cfg!(any(test, feature = "sim")) { simulated } else { bytes }
+#[inline]
+pub(crate) fn at_once(bytes: u64, simulated: u64) -> u64 {
+    if cfg!(any(test, feature = "sim")) && ARE_SIMULATED.load(Relaxed) { simulated } else { bytes }
 }
 
 /// Returns the maximum length of a batch in a ring: several must fit.

@@ -30,7 +30,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Minimum distance of the limit. Simulated rings are small, but should still reach it.
-const LEAST_AHEAD: u64 = if cfg!(any(test, feature = "sim")) { BLOCK } else { LEAST };
+fn least_ahead() -> u64 {
+    at_once(LEAST, BLOCK)
+}
 const LEAST: u64 = 64 << 20;
 
 /// Distance of the limit of an empty ring in a new file, and the number of zeros written between
@@ -57,26 +59,56 @@ impl OpenSuperblock {
         superblock: Superblock,
     ) -> io::Result<OpenSuperblock> {
         let written = file.written_up_to(RING_AT)?.saturating_sub(RING_AT);
-        let written = written.max(superblock.limit);
+        let Superblock { tail, limit, capacity, .. } = superblock;
+        let written = written.max(extent(tail, limit, capacity));
         Ok(OpenSuperblock { file, superblock, written })
     }
 
     /// Returns true if the whole ring has been written at least once.
     pub(super) fn is_written(&self) -> bool {
-        self.written >= self.superblock.capacity
+        self.has_written(self.superblock.capacity)
     }
 
     /// Returns the limit for batches that end at `head`.
     fn limit_after(&self, head: u64) -> u64 {
-        head + ahead(head, self.superblock.capacity, self.is_written())
+        self.limit_in(self.superblock.capacity, head)
+    }
+
+    /// Returns the limit for batches that end at `head` in a ring of this length.
+    pub(super) fn limit_in(&self, capacity: u64, head: u64) -> u64 {
+        head + ahead(head, capacity, self.has_written(capacity))
+    }
+
+    /// Returns true if the ring has been written at least once up to `end`.
+    pub(super) fn has_written(&self, end: u64) -> bool {
+        self.written >= end
+    }
+
+    /// The file was cut to this length: what was written after it is gone.
+    pub(super) fn forget_written(&mut self, len: u64) {
+        self.written = self.written.min(len.saturating_sub(RING_AT));
+    }
+
+    /// Writes a part of the zeros that a ring of length `capacity` needs up to `end`.
+    pub(super) fn write_zeros_to(&mut self, end: u64, capacity: u64) -> io::Result<()> {
+        let to = end.min(self.written + first(capacity));
+        self.file.write_zeros(RING_AT + self.written, RING_AT + to)?;
+        self.written = to;
+        Ok(())
     }
 }
 
 /// Returns how far past the newest batch, which ends at `head`, the limit is put. `is_written`
 /// tells whether the whole ring has been written, or is being written for the first time.
 fn ahead(head: u64, capacity: u64, is_written: bool) -> u64 {
-    let most = ahead_at_least(LEAST_AHEAD, capacity);
-    if is_written { most } else { most.min(head.max(first(capacity))) }
+    let most = ahead_at_least(least_ahead(), capacity);
+    if is_written { most } else { most.min((head % capacity).max(first(capacity))) }
+}
+
+/// Returns how much of a ring, from its start, is written by batches from `tail` to `limit`, and
+/// was written before them in their lap.
+pub(super) fn extent(tail: u64, limit: u64, capacity: u64) -> u64 {
+    limit.saturating_sub(tail / capacity * capacity).min(capacity)
 }
 
 fn ahead_at_least(least: u64, capacity: u64) -> u64 {
@@ -97,6 +129,14 @@ impl Journal {
         let end = self.progress.tail.load(Acquire) / BLOCK * BLOCK + capacity;
         let is_written = self.progress.is_written.load(Acquire);
         head + ahead(head, capacity, is_written) / 2 > limit && limit < end
+    }
+
+    /// Returns true if a writer will soon come to the limit: the background is late.
+    pub(super) fn is_at_limit(&self, head: u64, capacity: u64) -> bool {
+        let limit = self.progress.limit.load(Acquire);
+        let end = self.progress.tail.load(Acquire) / BLOCK * BLOCK + capacity;
+        let is_written = self.progress.is_written.load(Acquire);
+        head + ahead(head, capacity, is_written) / 8 > limit && limit < end
     }
 
     /// Returns true if batches may end at `end`.
@@ -138,17 +178,15 @@ impl Journal {
 
     /// Fills the part of the ring before the limit that was never written with zeros.
     fn write_up_to_limit(&self, open: &mut OpenSuperblock) -> Result<(), JournalError> {
-        let capacity = open.superblock.capacity;
-        let (end, part) = (open.superblock.limit.min(capacity), first(capacity));
+        let Superblock { tail, limit, capacity, .. } = open.superblock;
+        let end = extent(tail, limit, capacity);
         let mut is_first = true;
-        while open.written < end {
+        while !open.has_written(end) {
             if !mem::take(&mut is_first) {
                 self.sync_file(&*open.file)?;
             }
-            let to = end.min(open.written + part);
-            let written = open.file.write_zeros(RING_AT + open.written, RING_AT + to);
+            let written = open.write_zeros_to(end, capacity);
             written.map_err(|error| self.fail("write to the journal", error))?;
-            open.written = to;
         }
         self.progress.is_written.store(open.is_written(), Release);
         Ok(())
@@ -169,6 +207,8 @@ impl Journal {
         superblock
             .write(&**file, || self.sync_file(&**file))
             .map_err(|error| self.fail("write the journal's superblock", error))?;
+        // A writer that sees the limit sees the length of the ring that it belongs to.
+        self.progress.capacity.store(superblock.capacity, Release);
         self.progress.limit.store(superblock.limit, Release);
         Ok(())
     }
@@ -216,10 +256,32 @@ mod tests {
     fn the_limit_of_a_new_ring_is_as_far_ahead_as_was_written() {
         let capacity = 1 << 20;
         let (first, most) = (capacity / 8, capacity / 4);
-        let found = [0, 1, first, first + 1, most - 1, most, most + 1, 10 * capacity]
+        let found = [0, 1, first, first + 1, most - 1, most, most + 1, capacity - 1]
             .map(|head| ahead(head, capacity, false));
         let expected = [first, first, first, first + 1, most - 1, most, most, most];
         assert_eq!(found, expected);
         assert_eq!(ahead(0, capacity, true), most);
+        let later = [0, 1, first + 1, most, capacity - 1].map(|at| 3 * capacity + at);
+        let found = later.map(|head| ahead(head, capacity, false));
+        assert_eq!(found, [first, first, first + 1, most, most], "in a lap that is the first one");
+    }
+
+    #[test]
+    fn what_batches_may_write_is_up_to_the_limit_in_their_lap_and_all_of_the_ring_after_it() {
+        const C: u64 = 16 * BLOCK;
+        for lap in [0, C, 7 * C] {
+            let check = |tail, limit, expected| {
+                assert_eq!(extent(lap + tail, lap + limit, C), expected, "{lap}: {tail}, {limit}");
+            };
+            check(0, 0, 0);
+            check(0, 100, 100);
+            check(99, 100, 100);
+            check(0, C, C);
+            check(C - 1, C, C);
+            check(C - 1, C + 1, C);
+            check(C, C + 1, 1);
+            check(0, 10 * C, C);
+        }
+        assert_eq!(extent(3 * C, C, C), 0);
     }
 }

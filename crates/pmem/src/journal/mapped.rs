@@ -87,6 +87,10 @@ impl Storage for MappedStorage {
         self.file.allocate(from, to)
     }
 
+    fn may_grow(&self) -> bool {
+        false
+    }
+
     fn cut(&self, len: u64) -> io::Result<()> {
         self.file.cut(len)
     }
@@ -110,11 +114,7 @@ pub(super) struct FileLines {
 impl FileLines {
     /// Maps a file, if it is persistent memory or is to count as such.
     pub(super) fn new(file: &File, emulate: bool) -> io::Result<Option<FileLines>> {
-        let sync = match accepts_sync(file) {
-            Ok(()) => true,
-            Err(Errno::OPNOTSUPP | Errno::INVAL) => false,
-            Err(errno) => return Err(errno.into()),
-        };
+        let sync = is_persistent_memory(file)?;
         if !sync && !emulate {
             return Ok(None);
         }
@@ -124,6 +124,11 @@ impl FileLines {
         Ok(Some(FileLines { mapping, len, write_back: cpu::detect() }))
     }
 
+    /// Returns true if a file will be mapped, and therefore keeps its length.
+    pub(super) fn are_mapped(file: &File, emulate: bool) -> bool {
+        emulate || is_persistent_memory(file).unwrap_or(true)
+    }
+
     /// Returns the place of some bytes.
     ///
     /// # Panics
@@ -131,6 +136,14 @@ impl FileLines {
     fn place(&self, at: u64, len: u64) -> *mut u8 {
         assert!(at.checked_add(len).is_some_and(|end| end <= self.len), "a store past the file");
         self.mapping.base().wrapping_add(at as usize)
+    }
+}
+
+fn is_persistent_memory(file: &File) -> io::Result<bool> {
+    match accepts_sync(file) {
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::INVAL) => Ok(false),
+        Err(errno) => Err(errno.into()),
     }
 }
 

@@ -165,6 +165,14 @@ impl Storage for LockedStorage {
         Storage::allocate(self.file.deref(), from, to)
     }
 
+    fn available(&self) -> Option<u64> {
+        Storage::available(self.file.deref())
+    }
+
+    fn may_grow(&self) -> bool {
+        !FileLines::are_mapped(&self.file, self.emulate)
+    }
+
     fn cut(&self, len: u64) -> io::Result<()> {
         Storage::cut(self.file.deref(), len)
     }

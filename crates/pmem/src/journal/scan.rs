@@ -26,7 +26,9 @@ use crate::lines::LINE;
 use std::io;
 
 /// Number of bytes that are read at once: many batches, and few enough for a CPU cache.
-const WINDOW: u64 = at_once(256 << 10, 5 * BLOCK);
+fn window() -> u64 {
+    at_once(256 << 10, 5 * BLOCK)
+}
 
 /// How far a journal has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +64,7 @@ impl Window {
     fn read(&mut self, ring: &Ring<'_>, position: u64, len: usize, last: u64) -> io::Result<&[u8]> {
         let end = position + len as u64;
         if position < self.from || end > self.from + self.bytes.len() as u64 {
-            let ahead = WINDOW.min(last.saturating_sub(position));
+            let ahead = window().min(last.saturating_sub(position));
             self.bytes.resize(ahead.max(len as u64) as usize, 0);
             self.from = position;
             let read = ring.read(&mut self.bytes, position);
@@ -163,7 +165,7 @@ impl<'f> Scan<'f> {
             return Err(JournalError::Damaged { expected: missing, found: synced });
         }
         let (last, rules) = (self.superblock.batches_end(), self.superblock.header_rules());
-        let mut chunk = vec![0; WINDOW.min(self.superblock.capacity) as usize];
+        let mut chunk = vec![0; window().min(self.superblock.capacity) as usize];
         let mut bytes = Vec::new();
         let mut position = self.end.position;
         while position < last {

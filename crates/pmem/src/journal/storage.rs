@@ -5,11 +5,12 @@
 //! them again: so nothing is accepted after one.
 
 use crate::calls::{self, Call};
-use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fdatasync, seek};
+use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fdatasync, fstatvfs, seek};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::num::NonZero;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// A file, or its replacement in a simulation.
@@ -41,6 +42,20 @@ pub trait Storage: Send + Sync {
     }
     /// Reserves space for `[from, to)`, which reads as zeros where there was none.
     fn allocate(&self, from: u64, to: u64) -> io::Result<()>;
+    /// Makes a file at least `len` bytes long, which read as zeros where there was none, and
+    /// reserves space for some parts of it; for all of it if parts cannot have space alone.
+    fn allocate_parts(&self, _parts: &[Range<u64>], len: u64) -> io::Result<()> {
+        let size = self.size()?;
+        if size < len { self.allocate(size, len) } else { Ok(()) }
+    }
+    /// Returns how many bytes its disk has left; `None` if that is unknown.
+    fn available(&self) -> Option<u64> {
+        None
+    }
+    /// Returns true if the file may get longer while it is in use.
+    fn may_grow(&self) -> bool {
+        true
+    }
     /// Truncates the file to `len`.
     fn cut(&self, _len: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
@@ -80,6 +95,13 @@ pub trait MappedLines: Send + Sync {
     fn fence(&self);
 }
 
+/// Returns true if an error says that there is no space: on the disk, by a quota, or for a file of
+/// this length. Nothing is wrong with the file then.
+pub(super) fn is_no_space(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
 impl Storage for File {
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
         self.read_exact_at(bytes, at)
@@ -109,6 +131,24 @@ impl Storage for File {
             Err(Errno::OPNOTSUPP) => self.write_zeros(from.max(Storage::size(self)?), to),
             other => Ok(other?),
         }
+    }
+
+    fn allocate_parts(&self, parts: &[Range<u64>], len: u64) -> io::Result<()> {
+        let size = Storage::size(self)?;
+        for part in parts {
+            let space =
+                || fallocate(self, FallocateFlags::empty(), part.start, part.end - part.start);
+            match calls::make(Call::Allocate, space) {
+                Err(Errno::OPNOTSUPP) => return self.write_zeros(size, len),
+                other => other?,
+            }
+        }
+        let size = Storage::size(self)?;
+        if size < len { calls::make(Call::Truncate, || self.set_len(len)) } else { Ok(()) }
+    }
+
+    fn available(&self) -> Option<u64> {
+        fstatvfs(self).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize))
     }
 
     fn cut(&self, len: u64) -> io::Result<()> {

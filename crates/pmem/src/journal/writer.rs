@@ -30,7 +30,6 @@ pub(super) struct Writer {
     pub(super) file: Arc<dyn Storage>,
     pub(super) id: JournalId,
     pub(super) incarnation: u64,
-    pub(super) capacity: u64,
     /// Position in the ring after the last batch.
     pub(super) head: u64,
     /// The next batch begins a block.
@@ -126,10 +125,12 @@ impl Journal {
             len: 0,
         };
         let tail = self.progress.tail.load(Acquire) / BLOCK * BLOCK;
-        if place.end(len) - tail > writer.capacity {
+        // Read after the limit: a batch before that has the same place in a longer ring.
+        let capacity = self.progress.capacity.load(Acquire);
+        if place.end(len) - tail > capacity {
             return Err(self.fail("write to the journal", "more was appended than has space"));
         }
-        let ring = Ring { file: &*writer.file, capacity: writer.capacity };
+        let ring = Ring { file: &*writer.file, capacity };
         let bytes = writer.spare.finish(&writer.id, header, place.padding);
         let now = self.clock.now();
         let (written, byte_count) = (ring.write(bytes, place.at), bytes.len() as u64);
@@ -144,7 +145,7 @@ impl Journal {
         self.progress.note_unsynced(&writer.unsynced);
         self.progress.head.store(writer.head, Release);
         self.progress.written.store(end, Release);
-        self.notify_if_due(writer.head, space, writer.capacity);
+        self.notify_if_due(writer.head, space, capacity);
         Ok(())
     }
 
@@ -234,7 +235,6 @@ mod tests {
                 file: Arc::new(Memory::new(0)),
                 id: JournalId { pool: [7; 16], journal: 1 },
                 incarnation: 1,
-                capacity: 1 << 20,
                 head,
                 begins_block,
                 sequence: 1,

@@ -52,7 +52,8 @@ const JOURNAL: &str = "
 ## The journal
 
 With `backend journal` the pool's changes are appended to a journal ([journal.md](journal.md)), `journal` (by default the pool's name with
-`.journal` after it), of `journal-size` bytes when it is made: 64 KiB to 1 TiB. `appendfsync` means for it what it means for an append-only file.
+`.journal` after it). A new one takes 512 KiB and grows as it is written, up to `journal-size`: 64 KiB to 1 TiB (on persistent memory it has all of
+that at once). It takes at most half of what its disk has left; if that is too little it stays as long as it is, and growing is tried again after ten seconds. `appendfsync` means for it what it means for an append-only file.
 The larger the journal, the fewer times a page that changes often is written to the pool, and the longer a start after a crash takes: up to about a
 second for the default. Its file is never to be removed while the pool is open or was not closed cleanly.
 

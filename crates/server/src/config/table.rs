@@ -48,7 +48,7 @@ directives! {
         /// The journal's file; empty for the pool's name with `.journal` after it. Put it on the
         /// fastest durable medium: it decides what a durable write costs.
         journal: Bytes = text("") => ("journal", Text, Pinned);
-        /// Bytes of a journal when it is made. Larger: fewer writes to the pool, a longer start
+        /// Bytes up to which a journal grows. Larger: fewer writes to the pool, a longer start
         /// after a crash. Raise it when writers wait for its space (`journal_full_waits`).
         journal_size: u64 = pmem::DEFAULT_CAPACITY =>
             ("journal-size", Memory(65536, 1 << 40), Pinned);

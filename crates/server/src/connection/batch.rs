@@ -14,6 +14,7 @@ use resp::{Limits, ProtocolError};
 use smallvec::SmallVec;
 
 use super::Connection;
+use crate::meter::fenced_since;
 use crate::shutdown::Request;
 
 /// Maximum of commands in a batch.
@@ -32,7 +33,7 @@ pub(super) enum Step {
     Done,
     /// There is more to do.
     More,
-    /// Clients are paused: go on later.
+    /// Clients are paused, or the journal has no space for a write: go on later.
     Paused,
     /// Others have locked a shard that the next command needs: execute it when they have unlocked
     /// it.
@@ -161,7 +162,8 @@ fn refuse(connection: &mut Connection, error: &ProtocolError) -> Step {
 /// Executes the parsed commands from `next` on, and leaves there the next one if not all were
 /// executed.
 fn execute(connection: &mut Connection) -> Step {
-    let Connection { parser, input, session, worker, output, next, log_end, .. } = connection;
+    let Connection { parser, input, session, worker, output, next, log_end, turn, charged, .. } =
+        connection;
     let engine = &*worker.shared.engine;
     let first = next.take().unwrap_or(0);
     session.lend(input.lend());
@@ -173,7 +175,14 @@ fn execute(connection: &mut Connection) -> Step {
         requests.push(args);
         rest = following;
     }
+    let before = pmem::counters();
     let done = engine.execute_batch(session, &mut requests, &mut output.writer);
+    if let Some(journal) = &worker.shared.journal {
+        let fenced = fenced_since(&before);
+        if fenced > 0 {
+            *turn = journal.charge(fenced, charged);
+        }
+    }
     session.lend(None);
     *log_end = done.durable_at.max(*log_end);
     let (step, goes_on) = match done.next {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use commands::{
     Applier, ApplyError, LinkState, LoadDumpError, LoadOptions, Primary, ReceivedCommand,
 };
+use pmem::{ChargedClient, Counters};
 use replication::commands::{StreamError, StreamReader};
 use replication::dump::DumpReader;
 use replication::handshake::{Answer, Handshake, HandshakeError};
@@ -18,6 +19,7 @@ use super::failover;
 use super::wire::{PrimaryWire, Stopped};
 use crate::append_only::AppendOnly;
 use crate::host::Server;
+use crate::meter::fenced_since;
 use crate::{machine, position};
 
 /// How often the primary is told how far this replica is.
@@ -28,7 +30,9 @@ const FIRST_ACKNOWLEDGE: Duration = Duration::from_millis(100);
 const MAX_COMMAND: usize = (512 << 20) + (1 << 20);
 /// Bytes that are read from the connection at once.
 const READ: usize = 64 << 10;
-/// Commands that are executed before the connection is read again.
+/// The pause between two looks whether the journal has space.
+const HELD: Duration = Duration::from_millis(5);
+/// Commands that are executed at once.
 const AT_ONCE: usize = 64;
 /// The version of Valkey whose dumps this server reads.
 const VALKEY: &[u8] = b"9.1.0";
@@ -154,6 +158,9 @@ pub(super) struct Receiver<'s> {
     /// When the place in the pool was compared with the end of the stream.
     placed: Instant,
     followed_since: Option<Instant>,
+    /// The counters of this thread when it last gave way.
+    fenced: Counters,
+    charged: ChargedClient,
 }
 
 impl<'s> Receiver<'s> {
@@ -166,6 +173,8 @@ impl<'s> Receiver<'s> {
             acknowledged: Instant::now(),
             placed: Instant::now(),
             followed_since: None,
+            fenced: pmem::counters(),
+            charged: ChargedClient::default(),
         }
     }
 
@@ -382,8 +391,13 @@ impl<'s> Receiver<'s> {
         self.acknowledge(&mut wire, epoch)?;
         let mut bytes = vec![0; READ];
         loop {
-            while execute_some(&mut applier, &mut reader)? == Executed::Asked {
-                self.acknowledge(&mut wire, epoch)?;
+            loop {
+                self.give_way(&mut wire, epoch)?;
+                match execute_some(&mut applier, &mut reader)? {
+                    Executed::All => break,
+                    Executed::Asked => self.acknowledge(&mut wire, epoch)?,
+                    Executed::Some => {}
+                }
             }
             replication.facts().read_to(reader.received());
             // After a dump that ends with a mark the primary begins its stream when it has heard of
@@ -402,6 +416,30 @@ impl<'s> Receiver<'s> {
         }
     }
 
+    /// Waits, after what was executed so far, until its turn to write has come and the journal has
+    /// space. The primary hears of this replica meanwhile.
+    fn give_way(&mut self, wire: &mut PrimaryWire, epoch: u64) -> Result<(), LinkError> {
+        let (engine, journal) = (&self.server.shared.engine, &self.server.shared.journal);
+        let Some(journal) = journal else { return Ok(()) };
+        let fenced = fenced_since(&self.fenced);
+        self.fenced = pmem::counters();
+        let turn = journal.charge(fenced, &mut self.charged).unwrap_or_else(Instant::now);
+        loop {
+            let now = Instant::now();
+            let wait = match engine.durability().is_nearly_full() {
+                true => HELD,
+                false if now < turn => turn - now,
+                false => return Ok(()),
+            };
+            std::thread::sleep(wait);
+            wire.check()?;
+            wire.was_not_read();
+            if self.acknowledged.elapsed() >= ACKNOWLEDGE {
+                self.acknowledge(wire, epoch)?;
+            }
+        }
+    }
+
     /// Tells the primary what was executed here, and what of it is durable: offsets of its history,
     /// which has `epoch` here.
     fn acknowledge(&mut self, wire: &mut PrimaryWire, epoch: u64) -> Result<(), LinkError> {
@@ -411,7 +449,9 @@ impl<'s> Receiver<'s> {
             // It follows that primary no more, or a change of its own came between.
             return Err(self.if_followed(|| LinkError::Apply(ApplyError::Unfollowed))?);
         };
-        if self.placed.elapsed() >= ACKNOWLEDGE {
+        // Otherwise this thread might have to wait, and the primary would hear nothing.
+        let has_space = !engine.durability().is_nearly_full();
+        if self.placed.elapsed() >= ACKNOWLEDGE && has_space {
             self.placed = Instant::now();
             position::advance(&self.server.shared, epoch);
         }
@@ -422,7 +462,7 @@ impl<'s> Receiver<'s> {
                 engine.keyspace().heap().is_durable()
             }
             // Nobody else waits for what a primary has sent.
-            Some(log) if log.is_synchronous() => {
+            Some(log) if log.is_synchronous() && has_space => {
                 if log.is_on() && log.sync_to(log.end()) {
                     self.durable = end;
                 }
@@ -450,38 +490,34 @@ impl<'s> Receiver<'s> {
 enum Executed {
     /// All that has arrived is executed.
     All,
+    /// There may be more.
+    Some,
     /// The primary has asked how far this replica is.
     Asked,
 }
 
-/// Executes what has arrived, up to the primary's next question how far this replica is.
+/// Executes some of what has arrived, up to the primary's next question how far this replica is.
 fn execute_some(
     applier: &mut Applier<'_>,
     reader: &mut StreamReader,
 ) -> Result<Executed, LinkError> {
-    loop {
-        while reader.len() < AT_ONCE && reader.parse()? {}
-        let words: Vec<Vec<&[u8]>> = reader.items().map(|item| item.words().collect()).collect();
-        let is_special = |words: &Vec<&[u8]>| words.is_empty() || asks_how_far(words);
-        let special = words.iter().position(is_special);
-        let count = special.unwrap_or(words.len());
-        let received = reader.items().zip(&words).take(count);
-        let commands: Vec<_> =
-            received.map(|(item, words)| ReceivedCommand { words, bytes: item.bytes() }).collect();
-        applier.apply(&commands)?;
-        if let Some(at) = special {
-            applier.pass_on(reader.item(at).bytes())?;
-            let asks = !words[at].is_empty();
-            reader.release(at + 1);
-            if asks {
-                return Ok(Executed::Asked);
-            }
-        } else if count == 0 {
-            return Ok(Executed::All);
-        } else {
-            reader.release(count);
-        }
+    while reader.len() < AT_ONCE && reader.parse()? {}
+    let words: Vec<Vec<&[u8]>> = reader.items().map(|item| item.words().collect()).collect();
+    let is_special = |words: &Vec<&[u8]>| words.is_empty() || asks_how_far(words);
+    let special = words.iter().position(is_special);
+    let count = special.unwrap_or(words.len());
+    let received = reader.items().zip(&words).take(count);
+    let commands: Vec<_> =
+        received.map(|(item, words)| ReceivedCommand { words, bytes: item.bytes() }).collect();
+    applier.apply(&commands)?;
+    if let Some(at) = special {
+        applier.pass_on(reader.item(at).bytes())?;
+        let asks = !words[at].is_empty();
+        reader.release(at + 1);
+        return Ok(if asks { Executed::Asked } else { Executed::Some });
     }
+    reader.release(count);
+    Ok(if count == 0 { Executed::All } else { Executed::Some })
 }
 
 /// Returns true for `REPLCONF GETACK *`.

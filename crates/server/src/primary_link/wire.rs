@@ -85,6 +85,16 @@ impl PrimaryWire {
         self.0.borrow_mut().sign = sign;
     }
 
+    /// Fails if the link is to end.
+    pub(super) fn check(&self) -> io::Result<()> {
+        self.0.borrow_mut().check()
+    }
+
+    /// Notes that nothing was read until now: the primary is not to blame for the silence.
+    pub(super) fn was_not_read(&self) {
+        self.0.borrow_mut().heard = Instant::now();
+    }
+
     /// Reads what is there, for at most a tenth of a second: `WouldBlock` if that is nothing.
     pub(super) fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
         let mut inner = self.0.borrow_mut();

@@ -20,6 +20,7 @@ mod outputs;
 mod quorum;
 mod replicas;
 mod requests;
+mod space;
 pub(crate) mod stage;
 pub(crate) mod wire;
 

@@ -6,9 +6,11 @@
 //! happens while it inspects. While the gate is shut, the log is neither written nor synced, as in
 //! a sync that takes as long as the test likes.
 
+use std::fs::File;
 use std::future::{Future, poll_fn};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -29,7 +31,7 @@ use crate::serve::build_shared_state;
 use crate::shared::{Parts, Shared};
 use crate::stream::Stream;
 use crate::supervisor::Supervisor;
-use crate::worker::{Worker, flush};
+use crate::worker::{Worker, flush, give_space};
 use crate::{jobs, store};
 
 /// Turns of the runtime after which everything that can happen has happened: some four are needed
@@ -119,7 +121,12 @@ pub(crate) struct Stage {
     _folder: tempfile::TempDir,
 }
 
-fn values(folder: &str, backend: Backend, policy: &str) -> Values {
+fn values(
+    folder: &str,
+    backend: Backend,
+    policy: &str,
+    more: &[(&'static str, &'static str)],
+) -> Values {
     let mut values = Values::default();
     let pool = format!("{folder}/pool");
     let (backend, pool) = match backend {
@@ -127,7 +134,7 @@ fn values(folder: &str, backend: Backend, policy: &str) -> Values {
         Backend::Journal => ("journal", pool.as_str()),
         Backend::Memory => ("aof", ""),
     };
-    for (name, value) in [
+    let usual = [
         ("dir", folder),
         ("pool", pool),
         ("backend", backend),
@@ -139,17 +146,35 @@ fn values(folder: &str, backend: Backend, policy: &str) -> Values {
         ("enable-debug-command", "yes"),
         ("enable-protected-configs", "yes"),
         ("slowlog-log-slower-than", "-1"),
-    ] {
+    ];
+    for (name, value) in usual.iter().chain(more) {
         values.set(name.as_bytes(), &[value.as_bytes()]).expect("a directive");
     }
     values
 }
 
+/// Makes the empty file of a journal that has its whole length from the beginning: while one
+/// grows, a write may have to wait for it.
+fn have_whole_journal(folder: &Path) {
+    let file = File::create(folder.join("pool.journal")).expect("a file");
+    file.set_len(8192 + (16 << 20)).expect("its length");
+}
+
 impl Stage {
     /// Starts a server with an open gate.
     pub(super) fn new(backend: Backend, policy: &'static str) -> Stage {
+        Stage::with(backend, policy, &[])
+    }
+
+    /// Starts a server with some more directives.
+    pub(super) fn with(
+        backend: Backend,
+        policy: &'static str,
+        more: &[(&'static str, &'static str)],
+    ) -> Stage {
         let mut runtime = Builder::new_current_thread();
-        Stage::by(backend, policy, Arc::new(SystemClock), runtime.enable_io().enable_time())
+        let runtime = runtime.enable_io().enable_time();
+        Stage::of((backend, policy, more), Arc::new(SystemClock), runtime)
     }
 
     /// Starts a server with a clock and a runtime.
@@ -159,10 +184,21 @@ impl Stage {
         clock: Arc<dyn Clock>,
         runtime: &mut Builder,
     ) -> Stage {
+        Stage::of((backend, policy, &[]), clock, runtime)
+    }
+
+    fn of(
+        (backend, policy, more): (Backend, &'static str, &[(&'static str, &'static str)]),
+        clock: Arc<dyn Clock>,
+        runtime: &mut Builder,
+    ) -> Stage {
         let folder = testkit::Medium::Disk.scratch();
         let calls = Arc::new(Watched::default());
         pmem::watch_calls(Some(Arc::clone(&calls) as Arc<dyn Calls>));
-        let values = values(&folder.path().display().to_string(), backend, policy);
+        if backend == Backend::Journal && more.is_empty() {
+            have_whole_journal(folder.path());
+        }
+        let values = values(&folder.path().display().to_string(), backend, policy, more);
         let store = store::open(&values, clock.unix_ms()).expect("a new store");
         let config = Config::new(values.clone(), None);
         let supervisor = Supervisor::of(&values, clock.monotonic());
@@ -203,6 +239,7 @@ impl Stage {
         for worker in &stage.workers {
             let task = Arc::clone(&stage.gate).run(flush(Arc::clone(worker)));
             stage.runtime.spawn(task);
+            stage.runtime.spawn(give_space(Arc::clone(worker)));
         }
         stage.gate.set(true);
         stage

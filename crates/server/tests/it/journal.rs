@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::{Client, Launch, Server};
 
 const POLICIES: [&str; 3] = ["always", "everysec", "no"];
@@ -102,6 +103,73 @@ fn a_full_journal_delays_writes_and_refuses_none() {
     assert!(number(&facts, "journal_unapplied_bytes") <= 65536, "{facts:?}");
     server.crash();
     server.client().check("DBSIZE", "(integer) 2000");
+}
+
+/// Writes with many connections, far more than the journal holds, and reads with another one.
+#[test]
+fn small_writes_of_many_clients_seldom_find_the_journal_full() {
+    for policy in POLICIES {
+        let launch = Launch::perdura_journal(policy).args(["--threads", "2"]);
+        let mut server = launch.start();
+        let (value, writers, each) = ("v".repeat(100), 8, 250);
+        let writing = AtomicUsize::new(writers);
+        let answered = std::thread::scope(|scope| {
+            for writer in 0..writers {
+                let (mut client, value, writing) = (server.client(), &value, &writing);
+                scope.spawn(move || {
+                    for n in 0..each {
+                        client.check(&format!("SET {writer}:{n} {value}"), "OK");
+                    }
+                    writing.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+            let (mut client, mut answered) = (server.client(), 0);
+            while writing.load(Ordering::Relaxed) > 0 {
+                client.check("PING", "PONG");
+                client.check("GET nothing", "(nil)");
+                answered += 1;
+            }
+            answered
+        });
+        let facts = server.client().info("persistence");
+        assert!(answered > 0 && number(&facts, "journal_applied_bytes") > 0, "{policy}: {facts:?}");
+        assert!(number(&facts, "journal_written_bytes") > 5 * 65536, "{policy}: {facts:?}");
+        // The index may grow at once by more than the smallest journal has left.
+        assert!(number(&facts, "journal_full_waits") <= 10, "{policy}: {facts:?}");
+        server.crash();
+        server.client().check("DBSIZE", &format!("(integer) {}", writers * each));
+    }
+}
+
+#[test]
+fn clients_that_wait_for_a_full_journal_may_go_away_and_the_server_may_end() {
+    for end in ["SHUTDOWN NOSAVE NOW", "SIGTERM"] {
+        let mut server = Launch::perdura_journal("no").start();
+        let value = "v".repeat(10_000);
+        let set = |key: usize| ["SET", &format!("key:{key}"), &value].map(str::to_owned).to_vec();
+        let lines: Vec<Vec<String>> = (0..40).map(set).collect();
+        let mut clients: Vec<Client> = (0..20).map(|_| server.client()).collect();
+        for client in &mut clients {
+            client.send_pipeline(&lines).expect("it is sent");
+        }
+        // Half of them hear nothing of their writes.
+        clients.drain(10..);
+        let mut other = server.client();
+        other.check("PING", "PONG");
+        other.check("CONFIG SET maxclients 100", "OK");
+        let ended = match end {
+            "SIGTERM" => server.terminate(),
+            line => {
+                let words: Vec<&str> = line.split(' ').collect();
+                other.send(&words).expect("it is sent");
+                server.wait()
+            }
+        };
+        assert!(ended.success(), "{end}: {}", server.log());
+        drop(clients);
+        server.start_again();
+        server.client().check("SET k v", "OK");
+    }
 }
 
 #[test]
@@ -217,19 +285,22 @@ fn a_disk_without_space_for_growth_refuses_writes_as_a_full_pool_does() {
 }
 
 #[test]
-fn a_disk_without_space_for_the_journal_is_named_with_what_to_do() {
+fn a_journal_without_space_for_all_of_its_size_is_shorter_and_serves() {
     let launch = Launch::perdura_journal("no").args(["--journal-size", "256mb"]);
-    let folder = testkit::Medium::Disk.scratch();
-    let refused = launch.longest_file(80 << 10).run_to_end_in(folder.path());
-    assert_eq!(refused.status.code(), Some(1));
-    let says = "choose a smaller size (`journal-size`), or put it on another disk (`journal`)";
-    assert!(refused.log.contains(says) && refused.log.contains("268443648"), "{}", refused.log);
-    assert!(!refused.log.contains("salvage"), "{}", refused.log);
-    let journal = folder.path().join("perdura.pool.journal");
-    let length = std::fs::metadata(journal).map_or(0, |file| file.len());
-    assert_eq!(length, 0, "it keeps no space");
-    // The unfinished pool is no obstacle.
-    Launch::perdura_journal("no").longest_file(80 << 10).start_in(folder);
+    let mut server = launch.longest_file(80 << 10).start();
+    let mut client = server.client();
+    let size = |client: &mut Client| number(&client.info("persistence"), "journal_size");
+    assert_eq!(size(&mut client), 512 << 10);
+    let value = "x".repeat(100_000);
+    for n in 0..400 {
+        client.check(&format!("SET key:{} {value}", n % 100), "OK");
+    }
+    assert_eq!(size(&mut client), 64 << 20);
+    assert_eq!(client.info("persistence")["journal_status"], "ok");
+    server.crash();
+    let mut client = server.client();
+    client.check("DBSIZE", "(integer) 100");
+    client.check("STRLEN key:99", "(integer) 100000");
 }
 
 /// Kills a server three times, with further arguments, and checks for the writes that it

@@ -5,6 +5,7 @@ use crate::alone;
 use crate::journaled::{self, Medium, histories};
 use crate::overlap::crashes::explore;
 use crate::overlap::late_syncs::{Background, SYNCS_SLOWLY, lose};
+use crate::overlap::paced::{SYNC_POOL, pace};
 use pmem::{FaultPoint, SyncPolicy};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -168,10 +169,32 @@ fn a_journal_is_empty_when_its_use_ends_though_others_fence_meanwhile() {
 }
 
 #[test]
+fn a_ring_grows_only_where_everything_in_it_stays_in_its_place() {
+    check_overlap(FaultPoint::GrowInPlace);
+    check_overlap(FaultPoint::SyncGrownRing);
+}
+
+#[test]
+fn nothing_is_written_past_the_lap_of_a_ring_that_grows() {
+    check_history(
+        FaultPoint::StopAtLap,
+        histories::nothing_is_written_past_the_lap_of_a_ring_that_grows,
+    );
+}
+
+#[test]
 fn acknowledgements_wait_for_a_sync_that_is_late() {
     check_history(FaultPoint::WaitForLateSync, || {
         let lost = lose(SYNCS_SLOWLY, SyncPolicy::EverySecond, Background::Two, 0);
         lost.most <= Duration::from_secs(2)
+    });
+}
+
+#[test]
+fn writers_are_slowed_down_before_a_fence_has_to_wait_for_space() {
+    check_history(FaultPoint::PaceWriters, || {
+        let paced = pace(0);
+        paced.full_waits == 0 && paced.fence < SYNC_POOL / 2
     });
 }
 

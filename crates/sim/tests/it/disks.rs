@@ -1,6 +1,6 @@
 //! Pools in real files below which system calls fail, and then the power.
 
-use heap::{CreateOptions, Geometry, Heap, View};
+use heap::{CommitError, CreateOptions, Geometry, Heap, View};
 use pmem::{Call, DomainRequest, MapOptions, Region};
 use rustix::io::Errno;
 use sim::{Disk, FailingCall};
@@ -256,6 +256,8 @@ fn nor_by_the_instructions_of_persistent_memory() {
 #[derive(Default)]
 struct Moody {
     is_full: AtomicBool,
+    /// Full, and reserves nothing again that it has reserved: as XFS does.
+    reserves_nothing: AtomicBool,
     makes_no_holes: AtomicBool,
     refuses_holes: AtomicBool,
     refused: AtomicU64,
@@ -268,6 +270,7 @@ impl pmem::Calls for Moody {
     fn before(&self, call: Call) -> Result<(), Errno> {
         match call {
             Call::Allocate | Call::Write if self.is_full.load(Relaxed) => Err(Errno::NOSPC),
+            Call::Allocate if self.reserves_nothing.load(Relaxed) => Err(Errno::NOSPC),
             Call::Punch if self.makes_no_holes.load(Relaxed) => Err(Errno::OPNOTSUPP),
             Call::Punch if self.refuses_holes.load(Relaxed) => {
                 self.refused.fetch_add(1, Relaxed);
@@ -359,6 +362,121 @@ fn a_file_system_that_is_full_when_space_is_needed_again_refuses_the_write() {
         assert_eq!(newest(&open(&path, domain, BOOT).expect("a pool")), PUTS);
         pmem::watch_calls(None);
     }
+}
+
+#[test]
+fn a_restart_on_a_full_disk_refuses_no_delete_with_a_journal() {
+    for (is_closed, puts) in [(false, PUTS), (true, PUTS), (true, 4)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pool");
+        let calls = Moody::watch();
+        let heap = open(&path, DomainRequest::Journal, BOOT).expect("a pool");
+        assert!((1..=puts).all(|number| put(&heap, number)));
+        match is_closed {
+            true => heap.close().expect("a clean close"),
+            false => heap.region().sync_up_to(heap.region().appended()).expect("a sync"),
+        }
+        drop(heap);
+        calls.reserves_nothing.store(true, Relaxed);
+        let heap = open(&path, DomainRequest::Journal, BOOT).expect("a pool");
+        assert_eq!(newest(&heap), puts);
+        // A delete that takes a block before it frees one.
+        for number in puts + 1..puts + 3 {
+            assert!(put(&heap, number), "{number} after {puts}, closed: {is_closed}");
+        }
+        assert!(clear(&heap), "deletes go on");
+        assert!(put(&heap, 1), "in what they freed");
+        heap.region().checkpoint().expect("all of it has its space");
+        assert!(!heap.is_poisoned() && heap.region().journal_failure().is_none());
+        calls.reserves_nothing.store(false, Relaxed);
+        assert!((2..=PUTS).all(|number| put(&heap, number)));
+        heap.close().expect("a clean close");
+        drop(heap);
+        let heap = open(&path, DomainRequest::Journal, BOOT).expect("a pool");
+        assert_eq!(newest(&heap), PUTS);
+        pmem::watch_calls(None);
+    }
+}
+
+#[test]
+fn a_new_pool_with_a_journal_refuses_a_write_for_which_its_disk_has_no_space() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let calls = Moody::watch();
+    let heap = open(&folder.path().join("pool"), DomainRequest::Journal, BOOT).expect("a pool");
+    calls.reserves_nothing.store(true, Relaxed);
+    assert!(!put(&heap, 1) && !heap.is_poisoned());
+    assert_eq!(heap.free_space(), 0, "no span has its space");
+    calls.reserves_nothing.store(false, Relaxed);
+    assert!((1..=PUTS).all(|number| put(&heap, number)));
+    assert_eq!(newest(&heap), PUTS);
+    pmem::watch_calls(None);
+}
+
+/// Changes words of these shards in one commit, and no block.
+fn set_words(heap: &Heap, shards: &[usize], value: u64) -> Result<(), CommitError> {
+    let mut shards: Vec<_> = shards.iter().map(|shard| heap.lock(*shard)).collect();
+    shards.iter_mut().for_each(|shard| shard.set(shard.root(60), value));
+    heap.commit_all(&mut shards)
+}
+
+/// Somebody may swap empty databases, or a replica note its place, before there is any block.
+#[test]
+fn a_record_without_space_for_its_log_is_refused_and_the_first_shard_has_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool");
+    let domain = DomainRequest::Journal;
+    let region = Region::open(&path, &MapOptions { domain, ..MapOptions::new(RESERVE) });
+    // No two logs have a page in common.
+    let geometry = Geometry { ring_part: 4096, ..GEOMETRY };
+    let options = CreateOptions { geometry, boot_id: BOOT, ..CreateOptions::default() };
+    let mut heap = Heap::create(region.expect("a region"), &options).expect("a pool");
+    let calls = Moody::watch();
+    calls.reserves_nothing.store(true, Relaxed);
+    for n in 1..3 {
+        assert_eq!(set_words(&heap, &[0], n), Ok(()), "{n}");
+        assert_eq!(set_words(&heap, &[1], n), Err(CommitError::Full), "{n}");
+        assert_eq!(set_words(&heap, &[0, 1], n + 1), Err(CommitError::Full), "{n}");
+        let found = [0, 1].map(|shard| heap.lock(shard)).map(|shard| shard.word(shard.root(60)));
+        assert_eq!(found, [n, 0], "what was refused has no effect");
+        heap.region().checkpoint().expect("the log has its space");
+        assert!(!heap.is_poisoned() && heap.region().journal_failure().is_none());
+        drop(heap);
+        heap = open(&path, domain, BOOT).expect("a pool");
+    }
+    calls.reserves_nothing.store(false, Relaxed);
+    assert_eq!(set_words(&heap, &[0, 1], 3), Ok(()));
+    assert!(put(&heap, 1));
+    pmem::watch_calls(None);
+}
+
+/// Writers reserve space themselves, as if the background were late each time: each reservation is
+/// synced.
+#[test]
+fn a_new_pool_with_a_journal_reserves_its_first_zone_in_a_few_steps() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = MapOptions {
+        domain: DomainRequest::Journal,
+        journal_size: 64 << 10,
+        ..MapOptions::new(80 << 20)
+    };
+    let region = Region::open(folder.path().join("pool"), &options).expect("a region");
+    let geometry = Geometry { zone_spans: 1024, ..GEOMETRY };
+    let options = CreateOptions { geometry, ..CreateOptions::default() };
+    let heap = Heap::create(region, &options).expect("a pool");
+    let calls = Moody::watch();
+    let reserve = |number: usize| {
+        let mut shard = heap.lock(number % 2);
+        let fresh = shard.reserve(60_000).expect("space");
+        shard.publish(fresh, 0);
+        shard.commit().expect("a commit");
+    };
+    (0..2).for_each(reserve);
+    let (taken, steps) = (heap.space_taken(), calls.allocated.swap(0, Relaxed));
+    assert!(taken <= 4 << 20 && steps <= 3, "{taken} bytes, {steps} steps");
+    (2..1000).for_each(reserve);
+    let steps = calls.allocated.load(Relaxed);
+    assert!(steps <= 12, "{steps} steps");
+    pmem::watch_calls(None);
 }
 
 #[test]

@@ -20,6 +20,25 @@ fn a_loss_of_power_takes_a_second_however_long_applying_takes() {
 }
 
 #[test]
+fn a_ring_that_grows_lets_a_loss_of_power_take_no_more() {
+    for seed in crate::seeds(0..1) {
+        for policy in [SyncPolicy::No, SyncPolicy::EverySecond] {
+            let lost = lose(APPLIES_SLOWLY.with_growth(), policy, Background::Two, seed);
+            println!("{lost:?}");
+            assert!(lost.most <= Duration::from_millis(1300), "seed {seed}: {lost:?} is lost");
+            let waits = lost.waited >= Duration::from_secs(1) || lost.acks < 2_000;
+            assert!(!waits, "seed {seed}: nobody waits for the growth: {lost:?}");
+            assert_eq!(lost.capacity, APPLIES_SLOWLY.ring, "seed {seed}: it grew to its end");
+        }
+        // Writers wait here: for the growth, and for the limit of a ring that is short.
+        let lost = lose(SYNCS_SLOWLY.with_growth(), SyncPolicy::EverySecond, Background::Two, seed);
+        println!("{lost:?}");
+        assert!(lost.most <= Duration::from_secs(2), "seed {seed}: {lost:?} is lost");
+        assert!(lost.capacity > 64 << 10, "seed {seed}: it grew: {lost:?}");
+    }
+}
+
+#[test]
 fn acknowledgements_wait_for_a_sync_that_is_late() {
     for seed in crate::seeds(0..1) {
         let late = lose(SYNCS_SLOWLY, SyncPolicy::EverySecond, Background::Two, seed);

@@ -7,9 +7,11 @@
 
 mod crashes;
 mod failing;
+mod growth;
 mod late_syncs;
 #[path = "../overlap/mod.rs"]
 mod overlap;
+mod paced;
 mod sizes;
 mod starts;
 mod uses;

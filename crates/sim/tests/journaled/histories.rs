@@ -14,12 +14,19 @@ const LEN: u64 = 64 << 10;
 const PROGRESS_AT: u64 = LEN - 64;
 
 fn open(files: &SimulatedFiles) -> Region {
+    open_with(files, RING)
+}
+
+fn open_with(files: &SimulatedFiles, ring: u64) -> Region {
     let storage = |name| files.storage(name);
-    Region::simulated_journaled(LEN as usize, storage(Named::Pool), storage(Named::Journal), RING)
+    Region::simulated_journaled(LEN as usize, storage(Named::Pool), storage(Named::Journal), ring)
 }
 
 fn begun(files: &SimulatedFiles) -> Region {
-    let region = open(files);
+    begin(open(files))
+}
+
+fn begin(region: Region) -> Region {
     region.grow(LEN).expect("space");
     region.begin_journal(ID, PROGRESS_AT).expect("a journal");
     // Where a pool would name the journal.
@@ -167,6 +174,61 @@ pub(crate) fn what_is_not_known_to_be_synced_is_written_again() -> bool {
     let region = open(&left(&files, false));
     region.recover_journal(ID, PROGRESS_AT).is_ok()
         && (region.load(192), region.load(256)) == (1, 2)
+}
+
+/// A ring grows when its writer comes to the end of a lap whose start was applied: it is held until
+/// then. The power is lost at each event. Returns whether all of it was found each time; `None` if
+/// the writer came to the end before the ring began to grow.
+fn grows_at_the_end_of_a_lap(seed: u64) -> Option<bool> {
+    let files = SimulatedFiles::default();
+    let region = Arc::new(begin(open_with(&files, 4 * RING)));
+    let write = |region: &Region, value: u64| {
+        put(region, 1, value);
+        region.sync_up_to(region.appended()).expect("a sync");
+    };
+    (1..=3).for_each(|value| write(&region, value));
+    region.checkpoint().expect("applied");
+    region.hold_journal(true);
+    let (_, mut applies) = region.background_steps().expect("a journal");
+    (4..=15).for_each(|value| write(&region, value));
+    applies.look(&region).expect("the limit is raised");
+    region.hold_journal(false);
+    let mut state = files.state();
+    files.take_events();
+    let (writer, applier) = (Arc::clone(&region), Arc::clone(&region));
+    let marks = files.clone();
+    run_scheduled(
+        seed,
+        vec![
+            Box::new(move || {
+                for value in 16..=20 {
+                    write(&writer, value);
+                    marks.mark(value as usize);
+                }
+            }) as Box<dyn FnOnce() + Send>,
+            Box::new(move || applies.look(&applier).expect("a journal")),
+        ],
+    );
+    if region.journal_counts().expect("a journal").capacity != 4 * RING {
+        return None;
+    }
+    let mut acknowledged = 15;
+    Some(files.take_events().iter().all(|event| {
+        state.apply(event);
+        if let sim::FileEvent::Mark(value) = event {
+            acknowledged = *value as u64;
+        }
+        let left = SimulatedFiles::new(state.after_power_loss(|| false));
+        let region = open_with(&left, 4 * RING);
+        region.recover_journal(ID, PROGRESS_AT).is_ok() && region.load(64) >= acknowledged
+    }))
+}
+
+/// A writer comes to the end of a lap while the ring grows, in many orders.
+pub(crate) fn nothing_is_written_past_the_lap_of_a_ring_that_grows() -> bool {
+    let found: Vec<bool> = (0..60).filter_map(grows_at_the_end_of_a_lap).collect();
+    assert!(found.len() > 5, "it grew {} times", found.len());
+    found.into_iter().all(|all| all)
 }
 
 /// Returns true if half a superblock's write makes a journal unusable that was usable before.

@@ -25,7 +25,9 @@ const HANGS: Duration = Duration::from_secs(3600);
 /// How long the calls of a disk take, and the size of the ring on it.
 #[derive(Clone, Copy)]
 pub(crate) struct Disk {
-    ring: u64,
+    pub(crate) ring: u64,
+    /// The ring begins short, and grows. Each step of that waits for syncs.
+    grows: bool,
     write_to_pool: Duration,
     sync_pool: Duration,
     sync_journal: Duration,
@@ -35,6 +37,7 @@ pub(crate) struct Disk {
 /// sync a journal.
 pub(crate) const APPLIES_SLOWLY: Disk = Disk {
     ring: 6 << 20,
+    grows: false,
     write_to_pool: Duration::from_micros(20),
     sync_pool: Duration::from_secs(4),
     sync_journal: Duration::from_millis(5),
@@ -42,10 +45,18 @@ pub(crate) const APPLIES_SLOWLY: Disk = Disk {
 /// A disk on which each sync takes seconds, with a ring that never becomes full in these runs.
 pub(crate) const SYNCS_SLOWLY: Disk = Disk {
     ring: 32 << 20,
+    grows: false,
     write_to_pool: Duration::from_micros(20),
     sync_pool: Duration::from_secs(3),
     sync_journal: Duration::from_secs(3),
 };
+
+impl Disk {
+    /// Returns the disk with a new journal, whose ring grows.
+    pub(crate) fn with_growth(self) -> Disk {
+        Disk { grows: true, ..self }
+    }
+}
 
 /// How the background works.
 #[derive(Clone, Copy, PartialEq)]
@@ -65,6 +76,8 @@ pub(crate) struct Lost {
     pub(crate) acks: usize,
     /// The greatest age that the journal reported.
     pub(crate) oldest: Duration,
+    /// The length of the ring at the end.
+    pub(crate) capacity: u64,
 }
 
 struct Writing<'r> {
@@ -120,6 +133,9 @@ pub(crate) fn lose(disk: Disk, policy: SyncPolicy, background: Background, seed:
         _ => Duration::from_micros(10),
     };
     let files = SimulatedFiles::default();
+    if !disk.grows {
+        files.storage(Named::Journal).allocate(0, 8192 + disk.ring).expect("space");
+    }
     pool::open(&pool::map(&files, disk.ring, &clock)).expect("a pool");
     let start = files.state();
     let files = SimulatedFiles::new(start.clone()).with_times(&clock, time);
@@ -151,9 +167,10 @@ pub(crate) fn lose(disk: Disk, policy: SyncPolicy, background: Background, seed:
     }
     run_scheduled(seed, bodies);
     let (done, lost) = threads.done.into_inner().unwrap();
+    let capacity = region.journal_counts().expect("a journal").capacity;
     drop(region);
     let most = most_lost((start, disk.ring), &files.take_events(), &done, &mut rng);
-    Lost { most, acks: done.acks.len(), ..lost }
+    Lost { most, acks: done.acks.len(), capacity, ..lost }
 }
 
 /// Loses power at some of the moments, most of them before a sync ends.

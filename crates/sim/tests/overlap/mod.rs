@@ -13,5 +13,6 @@
 pub(crate) mod crashes;
 pub(crate) mod late_syncs;
 pub(crate) mod model;
+pub(crate) mod paced;
 pub(crate) mod pool;
 pub(crate) mod threads;

@@ -2,7 +2,7 @@
 
 use super::model::{Contents, Counts, History, WRITERS, own_lines, store_and_flush};
 use super::pool::{GROWN, close};
-use pmem::{Clock, JournalCounts, Region, SyncPolicy};
+use pmem::{ChargedClient, Clock, JournalCounts, Region, SyncPolicy};
 use sim::{FilesState, Named, SimulatedClock, SimulatedFiles, run_scheduled};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -174,13 +174,17 @@ impl Threads<'_> {
     }
 
     fn write(&self, writer: usize, mut rng: fastrand::Rng) {
-        let region = self.region;
+        let (region, mut client) = (self.region, ChargedClient::default());
         for n in 0..self.plan.fences {
             if self.plan.grows && writer == 0 && n == self.plan.fences / 2 {
                 // If there is no space it does not grow.
                 let _ = region.grow(GROWN);
             }
             let lines = draw_lines(&mut rng, &own_lines(writer, region.len()));
+            let asks = rng.bool();
+            if asks {
+                self.wait_for_space();
+            }
             let (count, value) = self.done().history.begin(writer, &lines);
             store_and_flush(region, writer, &lines, value);
             region.fence();
@@ -196,10 +200,27 @@ impl Threads<'_> {
                 return;
             }
             self.acknowledge(writer, count, policy == SyncPolicy::Always);
+            if asks {
+                self.clock.pass(self.charge(lines.len(), &mut client));
+            }
             if rng.usize(..3) == 0 {
                 self.clock.pass(Duration::from_millis(rng.u64(..400)));
             }
         }
+    }
+
+    /// Waits until the ring has space for a write, as clients of the server do.
+    fn wait_for_space(&self) {
+        while self.region.is_nearly_full() {
+            self.clock.pass(LOOK / 20);
+            assert!(self.clock.now() < HANGS, "a hang: the ring gets no space");
+        }
+    }
+
+    fn charge(&self, lines: usize, client: &mut ChargedClient) -> Duration {
+        let delay = self.region.charge(lines as u64 * 64, client);
+        assert!(delay <= Duration::from_millis(500), "{delay:?} after a write");
+        delay
     }
 
     /// Waits until it is time to look again; returns false if there is nothing left to do.

@@ -50,6 +50,30 @@ fn a_stream_without_space_waits_for_it() {
 }
 
 #[test]
+fn a_link_is_slowed_down_before_the_journal_is_full() {
+    let primary = volatile().args(["--repl-backlog-size", "100mb"]).start();
+    let mut client = primary.client();
+    client.check("SET before 1", "OK");
+    // The primary's commands are executed several at a time: the space for these is left.
+    let launch = quiet(Launch::perdura_journal("everysec")).args(["--journal-size", "1mb"]);
+    let replica = super::start_replica(launch, &primary);
+    let mut reader = replica.client();
+    let set = |number: usize| ["SET", &format!("key:{number}"), "value"].map(str::to_owned).into();
+    let lines: Vec<Vec<String>> = (0..20_000).map(set).collect();
+    client.send_pipeline(&lines).expect("it is sent");
+    for _ in &lines {
+        assert!(client.receive().expect("a reply").is_ok());
+    }
+    check_equal(&mut client, &mut reader);
+    let facts = reader.info("persistence");
+    let number = |name: &str| facts[name].parse::<u64>().expect("a number");
+    assert!(number("journal_written_bytes") > 2 << 20, "{facts:?}");
+    // Some may come while it grows.
+    assert!(number("journal_full_waits") <= 3, "{facts:?}");
+    assert_eq!(count_in_log(&replica, "Full resync"), 1, "{}", replica.log());
+}
+
+#[test]
 fn a_dump_without_space_is_had_again_when_there_is_some() {
     for launch in small() {
         let primary = volatile().start();
