@@ -43,7 +43,7 @@ pub(crate) fn restore(shared: &Shared, position: &Position) -> std::io::Result<(
         tracing::info!("Continuing as a replica at offset {end} of history {id}");
     } else {
         let next = Id::from_random(machine::random()?);
-        replication.stream().continue_as_primary(position, next);
+        replication.stream().continue_as_primary(position, &[], next);
         tracing::info!(
             "Setting secondary replication ID to {id}, valid up to offset: {}. New replication ID is {next}",
             end.saturating_add(1)
