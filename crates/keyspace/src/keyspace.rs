@@ -80,9 +80,9 @@ impl Keyspace {
         position::keep(&self.shared, position, now)
     }
 
-    /// Keeps, from `now` (unix ms) on, the place of a primary's data in its own stream, if this is a
-    /// pool, whatever was changed before. It is kept like one of [`Keyspace::keep_position`], but
-    /// commits may end in another order than that of their offsets. If `position` returns none,
+    /// Keeps, from `now` (unix ms) on, the place of a primary's data in its own stream, if this is
+    /// a pool, whatever was changed before. It is kept like one of [`Keyspace::keep_position`],
+    /// but commits may end in another order than that of their offsets. If `position` returns none,
     /// what was kept is kept still. Returns true if this place is kept.
     pub fn keep_own_position(
         &self,

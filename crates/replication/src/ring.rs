@@ -74,6 +74,11 @@ pub struct Ring {
     marked: Option<u64>,
 }
 
+/// Returns the bytes that a ring takes of a medium of `size` bytes.
+pub fn size_of(size: u64) -> u64 {
+    DATA + layout::capacity(size)
+}
+
 /// Where a frame is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
@@ -90,6 +95,9 @@ impl Ring {
         medium.write(0, &[0; DATA as usize]);
         let start = begun - kept.len() as u64;
         let mut ring = Ring { medium, key, capacity, at: 0, end: start, marked: None };
+        // The first mark is durable with the header: whoever makes one later may not have ended its
+        // commit when a crash leaves a commit after it.
+        ring.mark(start);
         for part in kept.chunks(PART.min(capacity as usize / 8)) {
             ring.append(None, &[part], std::iter::empty());
         }

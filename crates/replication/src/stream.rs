@@ -341,11 +341,13 @@ impl Stream {
     /// present ID; none if it cannot continue from there.
     pub fn resume(self: &Arc<Stream>, id: Id, offset: u64) -> Option<(Id, Cursor)> {
         let mut state = self.state();
-        let is_shared = match state.second {
-            _ if id == state.id => true,
-            Some((second, until)) => id == second && offset <= until,
-            None => false,
+        // A primary may have crashed twice before the replica asks.
+        let within = |history: Option<(Id, u64)>| {
+            history.filter(|(of, until)| id == *of && offset <= *until).is_some()
         };
+        let of_third =
+            state.second.is_some_and(|(_, until)| offset <= until) && within(state.third);
+        let is_shared = id == state.id || within(state.second) || of_third;
         if !self.is_on() || !is_shared || !(state.start..=state.shown()).contains(&offset) {
             return None;
         }

@@ -1,31 +1,46 @@
 //! The place in the stream for replicas over a restart.
 //!
 //! The last step of a clean end leaves it in the pool, and a replica that follows a primary keeps
-//! it there with each commit, so that it survives a crash. The opening finds it, and the stream
-//! begins there before any client is served ([`keyspace::StreamPosition`]). Data in memory without
-//! an append-only file has it in its dump, as Redis has. Whatever may have changed the data without
-//! the stream makes it void: then replicas, or this server as one, get all data.
+//! it there with each commit, so that it survives a crash. So does a primary with a stream of its
+//! own, whose end is in a [file beside the pool](crate::ring_file). The opening finds it, and the
+//! stream begins there before any client is served ([`keyspace::StreamPosition`]). Data in memory
+//! without an append-only file has it in its dump, as Redis has. Whatever may have changed the data
+//! without the stream makes it void: then replicas, or this server as one, get all data.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use commands::{Engine, StreamPoint};
-use keyspace::{CommitError, Db, Keyspace, StreamPosition};
+use keyspace::{CommitError, Db, Keyspace, OwnPlace, StreamPosition};
+use replication::ring::{Beginning, Place, Recovered, Ring};
 use replication::{Id, Position};
 
+use crate::config::Values;
 use crate::machine;
+use crate::ring_file::RingFile;
 use crate::shared::Shared;
 
+/// A place that the opening of the pool has found.
+pub(crate) struct FoundPlace {
+    position: Position,
+    /// Whether a primary kept it itself, and what is known of it then.
+    own: Option<OwnPlace>,
+}
+
 /// Returns the place that the opening of the pool has found.
-pub(crate) fn found(keyspace: &Keyspace) -> Option<Position> {
-    let position = keyspace.take_position().filter(|_| !keyspace.has_media_errors())?;
+pub(crate) fn found(keyspace: &Keyspace) -> Option<FoundPlace> {
+    let (position, own) = keyspace.take_place().filter(|_| !keyspace.has_media_errors())?;
     sync(keyspace);
     let StreamPosition { id, offset, db, second } = position;
-    Some(Position {
+    let position = Position {
         id: Id::from_random(id),
         second: second.map(|(id, until)| (Id::from_random(id), until)),
         end: offset,
         kept: 0,
         db: db.map(u32::from),
         epoch: 0,
-    })
+    };
+    Some(FoundPlace { position, own })
 }
 
 /// Returns the place that a dump has.
@@ -34,8 +49,64 @@ pub(crate) fn of_dump(point: StreamPoint) -> Option<Position> {
     Some(Position { id, second: point.second, end, kept: 0, db: Some(point.db), epoch: 0 })
 }
 
-/// Lets the stream begin at the place where it was, before any client is served.
-pub(crate) fn restore(shared: &Shared, position: &Position) -> std::io::Result<()> {
+/// Lets the stream begin where the pool says that the data is, before any client is served.
+pub(crate) fn recover(shared: &Shared, found: FoundPlace) -> std::io::Result<()> {
+    let FoundPlace { mut position, own } = found;
+    let mut kept = Vec::new();
+    if let Some(own) = own {
+        match judge(shared, &position, &own) {
+            Ok(None) => {}
+            // A replica asks its primary for what changed no data once more.
+            Ok(Some(_)) if shared.engine.replication().is_replica() => {}
+            Ok(Some(Recovered { end, bytes })) => (position.end, kept) = (end, bytes),
+            Err(why) => {
+                tracing::warn!("Replicas of this server need all data: {why}");
+                forget(shared);
+                return Ok(());
+            }
+        }
+    }
+    restore(shared, &position, &kept)
+}
+
+/// Begins to keep the place of a primary that continues, once it is sure that this start succeeds:
+/// until then the pool keeps what the next start finds, whatever becomes of this one.
+pub(crate) fn begin(shared: &Arc<Shared>) {
+    if shared.engine.replication().takes_effects() {
+        spawn_own(shared);
+    }
+}
+
+/// Returns what the ring of a primary's own place has, if it has all up to there; an error if the
+/// place may not be true for the data.
+fn judge(
+    shared: &Shared,
+    position: &Position,
+    own: &OwnPlace,
+) -> Result<Option<Recovered>, &'static str> {
+    let file = RingFile::of(&shared.store).ok_or("the end of the stream is in no file")?;
+    let found = file.find(position.id, own.begun);
+    // Commits that are not in the data may have been sent, and later ones be there.
+    let is_same_boot = found.as_ref().is_some_and(|found| found.boot == pmem::boot_id());
+    if !is_same_boot && !file.survives_power() {
+        return Err(
+            "a restart of the machine may have taken what they have, or the file with the end of the stream is gone",
+        );
+    }
+    let place = Place { id: position.id, begun: own.begun, end: position.end, shards: &own.shards };
+    let usable = found.filter(|_| is_same_boot || file.has_all());
+    let recovered = usable.and_then(|found| replication::ring::recover(&found.bytes, &place));
+    if recovered.is_none() {
+        tracing::warn!(
+            "The end of the stream is not kept whole: a replica that lacks any of it needs all data"
+        );
+    }
+    Ok(recovered)
+}
+
+/// Lets the stream begin at the place where it was, before any client is served. A primary keeps
+/// the bytes before it that are still there.
+pub(crate) fn restore(shared: &Shared, position: &Position, kept: &[u8]) -> std::io::Result<()> {
     let replication = shared.engine.replication();
     let Position { id, end, .. } = position;
     if replication.is_replica() {
@@ -43,7 +114,7 @@ pub(crate) fn restore(shared: &Shared, position: &Position) -> std::io::Result<(
         tracing::info!("Continuing as a replica at offset {end} of history {id}");
     } else {
         let next = Id::from_random(machine::random()?);
-        replication.stream().continue_as_primary(position, &[], next);
+        replication.stream().continue_as_primary(position, kept, next);
         tracing::info!(
             "Setting secondary replication ID to {id}, valid up to offset: {}. New replication ID is {next}",
             end.saturating_add(1)
@@ -109,11 +180,129 @@ pub(crate) fn advance(shared: &Shared, epoch: u64) {
     }
 }
 
-/// Ends what [`keep`] began: this server follows no primary, or its data is not its primary's.
+/// Ends what [`keep`] began: this server's data is not its primary's.
 pub(crate) fn forget(shared: &Shared) {
+    let _alone = shared.place.lock();
+    forget_kept(shared);
+}
+
+/// Ends what [`keep`] began, if there is anything: this server follows no primary.
+pub(crate) fn forget_followed(shared: &Shared) {
+    // While an own one begins, there is none to forget.
+    let Ok(_alone) = shared.place.try_lock() else { return };
+    if !shared.engine.replication().stream().reserves() {
+        forget_kept(shared);
+    }
+}
+
+fn forget_kept(shared: &Shared) {
     let engine = &shared.engine;
     if let Err(error) = engine.keyspace().forget_position(engine.clock().unix_ms()) {
         tracing::warn!("The place in the replication stream cannot be made void: {error}");
+    }
+}
+
+/// The pause between two tries to keep a primary's own place.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Keeps a primary's own place in the pool as long as there is a stream.
+#[derive(Default)]
+pub(crate) struct OwnPlaceCare {
+    tried: Option<Duration>,
+}
+
+impl OwnPlaceCare {
+    /// Begins an own place, if there is none or it was lost, and ends one that is not wanted.
+    pub(crate) fn tend(&mut self, shared: &Arc<Shared>, values: &Values, now: Duration) {
+        let engine = &shared.engine;
+        let wanted = RingFile::of(&shared.store).and_then(|_| RingFile::size(values));
+        let stream = engine.replication().stream();
+        if wanted.is_none() {
+            if stream.reserves() {
+                end_own(shared);
+            }
+            return;
+        }
+        let is_kept = stream.reserves() && engine.keyspace().kept_offset().is_some();
+        if is_kept && stream.ring_size() == wanted
+            || self.tried.is_some_and(|tried| now.saturating_sub(tried) < RETRY)
+        {
+            return;
+        }
+        self.tried = Some(now);
+        spawn_own(shared);
+    }
+}
+
+/// Begins to keep a primary's own place on a thread of its own: a script may hold a shard for long.
+fn spawn_own(shared: &Arc<Shared>) {
+    let for_thread = Arc::clone(shared);
+    let begin = move || {
+        if let Ok(mut logged) = for_thread.place.try_lock() {
+            begin_own(&for_thread, &for_thread.config.values(), &mut logged);
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("own-place".into()).spawn(begin) {
+        tracing::warn!("No thread begins the place in the replication stream: {error}");
+    }
+}
+
+/// Begins to keep a primary's own place in the pool, with a ring that begins with some of the bytes
+/// before it.
+fn begin_own(shared: &Shared, values: &Values, logged: &mut String) {
+    let engine = &shared.engine;
+    let (Some(file), Some(size)) = (RingFile::of(&shared.store), RingFile::size(values)) else {
+        return;
+    };
+    if !engine.keyspace().heap().is_durable() || present(engine).is_none() {
+        return;
+    }
+    let begun = file.create(size).map_err(|error| error.to_string()).and_then(|medium| {
+        let random: [u8; 8] = machine::random().map_err(|error| error.to_string())?;
+        let ring = |position: &Position, kept: &[u8]| {
+            let Position { id, end: begun, .. } = *position;
+            let key = u64::from_le_bytes(random);
+            let beginning = Beginning { id, begun, kept, boot: pmem::boot_id(), key };
+            Ring::begin(medium, size, &beginning)
+        };
+        let position = || {
+            present(engine)?;
+            engine.replication().stream().begin_ring(size / 2, ring).map(saved)
+        };
+        let kept = engine.keyspace().keep_own_position(position, engine.clock().unix_ms());
+        kept.map_err(|error| error.to_string())
+    });
+    let kept = begun.and_then(|kept| match kept {
+        true => {
+            // After a crash the pool must not name the ring that is replaced now.
+            if let Some(journal) = &shared.journal {
+                journal.acknowledge(engine.keyspace().heap().region().appended());
+            }
+            file.keep().map(|()| true).map_err(|error| error.to_string())
+        }
+        false => Ok(false),
+    });
+    if !matches!(kept, Ok(true)) {
+        engine.replication().stream().end_ring();
+    }
+    let text = match kept {
+        Ok(true) => "Replicas can continue after a crash of this server".to_owned(),
+        Ok(false) => return,
+        Err(error) => format!("Replicas cannot continue after a crash of this server: {error}"),
+    };
+    if text != *logged {
+        tracing::info!("{text}");
+    }
+    *logged = text;
+}
+
+/// Ends a primary's own place.
+pub(crate) fn end_own(shared: &Shared) {
+    let _alone = shared.place.lock();
+    shared.engine.replication().stream().end_ring();
+    forget_kept(shared);
+    if let Some(file) = RingFile::of(&shared.store) {
+        file.remove();
     }
 }
 
@@ -135,7 +324,7 @@ pub(crate) fn leave(shared: &Shared) {
     }
     if !engine.replication().is_replica() {
         // What this server has changed since it is the primary is in its own history.
-        forget(shared);
+        end_own(shared);
     }
     let position = || present(engine).map(saved);
     match engine.keyspace().leave_position(position, engine.clock().unix_ms()) {

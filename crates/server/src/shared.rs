@@ -2,7 +2,7 @@
 
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use aof::Aof;
@@ -67,6 +67,9 @@ pub(crate) struct Shared {
     /// The journal of the pool, if it has one.
     pub(crate) journal: Option<Arc<PoolJournal>>,
     pub(crate) pool_files: PoolFiles,
+    /// Held while the place in the stream for replicas that the pool keeps is begun or ended. What
+    /// was logged of it last: it may be tried once a second.
+    pub(crate) place: Mutex<String>,
     /// The append-only file, once it is open.
     pub(crate) log: OnceLock<Arc<Aof>>,
     /// Becomes true when the log is open.

@@ -77,9 +77,8 @@ pub fn recover(bytes: &[u8], place: &Place<'_>) -> Option<Recovered> {
         let (mut frames, end) = ring.chain(mark);
         let last = frames.iter().rposition(|(_, frame)| counts(frame, place));
         frames.truncate(last.map_or(0, |last| last + 1));
-        if let Some((_, frame)) = frames.last()
-            && frame.end >= place.end
-        {
+        let last = frames.last().map_or(mark.offset, |(_, frame)| frame.end);
+        if last == place.end || last > place.end && !frames.is_empty() {
             return Some(ring.collect(&frames, place));
         }
         broken = end.max(mark.offset + 1);

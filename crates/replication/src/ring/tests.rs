@@ -1,3 +1,5 @@
+//! What a ring says of frames that count, of those that do not, and of bytes that make no sense.
+
 use std::sync::{Arc, Mutex};
 
 use super::*;

@@ -50,16 +50,25 @@ impl Stream {
         self.state().end
     }
 
-    /// Begins a ring that `make` makes for where the stream is. All shards are locked. Returns
-    /// where that is; none, without a ring, if there is none or the stream takes no commands.
-    pub fn begin_ring(&self, make: impl FnOnce(&Position) -> Option<Ring>) -> Option<Position> {
+    /// Begins a ring that `make` makes for where the stream is, and for at most `most` bytes before
+    /// that. All shards are locked. Returns where that is; none, without a ring, if the stream
+    /// takes no commands.
+    pub fn begin_ring(
+        &self,
+        most: u64,
+        make: impl FnOnce(&Position, &[u8]) -> Ring,
+    ) -> Option<Position> {
         let mut state = self.state();
         self.drop_ring(&mut state);
         if !self.is_on() || state.is_received || !state.pending.is_empty() {
             return None;
         }
         let position = state.position(self.epoch());
-        state.ring = Some(make(&position)?);
+        let (mut kept, mut at) = (Vec::new(), state.start.max(state.end.saturating_sub(most)));
+        while at < state.end {
+            at += state.copy(at, state.end, &mut kept);
+        }
+        state.ring = Some(make(&position, &kept));
         debug_assert_eq!(state.ring.as_ref().map(Ring::end), Some(position.end));
         self.has_ring.store(true, Relaxed);
         Some(position)
@@ -259,12 +268,14 @@ mod tests {
     fn stream() -> Arc<Stream> {
         let stream = Arc::new(Stream::new(Id::NONE, 1000));
         stream.switch_on();
-        let ring = |position: &Position| {
+        stream.append_free(b"earlier");
+        let ring = |position: &Position, kept: &[u8]| {
+            assert_eq!(kept, b"lier");
             let Position { id, end: begun, .. } = *position;
-            let beginning = Beginning { id, begun, kept: &[], boot: [0; 16], key: 1 };
-            Some(Ring::begin(Box::new(Nothing), LEAST_SIZE, &beginning))
+            let beginning = Beginning { id, begun, kept, boot: [0; 16], key: 1 };
+            Ring::begin(Box::new(Nothing), LEAST_SIZE, &beginning)
         };
-        assert!(stream.begin_ring(ring).is_some());
+        assert!(stream.begin_ring(4, ring).is_some());
         stream
     }
 
@@ -290,9 +301,9 @@ mod tests {
         stream.append_free(PING);
         let end = stream.appended();
         let second_end = second.show();
-        assert_eq!((stream.end(), stream.changed()), (0, second_end));
+        assert_eq!((stream.end(), stream.changed()), (7, second_end));
         assert_eq!((rest(&mut cursor), end - second_end), (String::new(), 14));
-        assert!(stream.resume(Id::NONE, 1).is_none());
+        assert!(stream.resume(Id::NONE, 8).is_none());
         first.show();
         assert_eq!((stream.end(), stream.changed()), (end, second_end));
         let zero = select(0).into_bytes();
@@ -316,7 +327,7 @@ mod tests {
             let text = rest(&mut cursor);
             assert!(text.ends_with(&String::from_utf8(padding(len).expect("padding")).unwrap()));
         }
-        assert_eq!(stream.changed(), 49, "no data was changed");
+        assert_eq!(stream.changed(), 7 + 49, "no data was changed");
     }
 
     #[test]
@@ -372,7 +383,7 @@ mod tests {
         let (_, mut cursor) = stream.cut();
         stream.reserve(0, 0, 0, SET).expect("a ring").leave_open();
         stream.append_free(PING);
-        assert_eq!((rest(&mut cursor), stream.end()), (String::new(), 0));
-        assert_eq!(stream.cut().0.end, 0);
+        assert_eq!((rest(&mut cursor), stream.end()), (String::new(), 7));
+        assert_eq!(stream.cut().0.end, 7);
     }
 }
