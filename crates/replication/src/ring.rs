@@ -28,12 +28,15 @@ mod layout;
 mod recover;
 
 use self::layout::{ALIGN, DATA, Frame, HEAD, Header, MARKS, Mark};
-pub use self::layout::{LEAST_SIZE, MOST_SIZE};
+pub use self::layout::{LEAST_SIZE, MAGIC, MOST_SIZE};
 pub use self::recover::{Found, Place, Recovered, find, recover};
 use crate::Id;
 
 /// Bytes of a frame that are written at once when a ring is begun with older bytes.
 const PART: usize = 64 << 10;
+
+/// Media are made of pages.
+const PAGE: u64 = 4096;
 
 /// The bytes in which a ring is kept.
 pub trait Medium: Send {
@@ -43,6 +46,10 @@ pub trait Medium: Send {
     fn write_back(&mut self, at: u64, len: usize);
     /// Completes what this thread has begun to make durable.
     fn fence(&mut self);
+    /// Returns true if some of what was written did not get there.
+    fn has_failed(&self) -> bool {
+        false
+    }
 }
 
 /// The history that a ring is to have.
@@ -72,11 +79,13 @@ pub struct Ring {
     end: u64,
     /// The last sector with a mark, counted without an end.
     marked: Option<u64>,
+    /// The end of the last commit that has ended.
+    committed: u64,
 }
 
 /// Returns the bytes that a ring takes of a medium of `size` bytes.
 pub fn size_of(size: u64) -> u64 {
-    DATA + layout::capacity(size)
+    DATA + layout::capacity(size.clamp(LEAST_SIZE, MOST_SIZE).next_multiple_of(PAGE))
 }
 
 /// Where a frame is.
@@ -94,7 +103,8 @@ impl Ring {
         let Beginning { id, begun, kept, boot, key } = *beginning;
         medium.write(0, &[0; DATA as usize]);
         let start = begun - kept.len() as u64;
-        let mut ring = Ring { medium, key, capacity, at: 0, end: start, marked: None };
+        let mut ring =
+            Ring { medium, key, capacity, at: 0, end: start, marked: None, committed: 0 };
         // The first mark is durable with the header: whoever makes one later may not have ended its
         // commit when a crash leaves a commit after it.
         ring.mark(start);
@@ -127,7 +137,10 @@ impl Ring {
     ) -> Written {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let is_bare = HEAD + len as u64 > self.capacity / 4;
-        let body = parts.iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part));
+        let body = match is_bare {
+            true => 0,
+            false => parts.iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part)),
+        };
         self.end += len as u64;
         let frame = Frame {
             end: self.end,
@@ -153,13 +166,26 @@ impl Ring {
         written
     }
 
+    /// Notes that the commit has ended whose frame ends there.
+    pub(crate) fn note_committed(&mut self, end: u64) {
+        self.committed = self.committed.max(end);
+    }
+
     /// Makes a frame that was appended last by this thread durable.
     pub(crate) fn fence(&mut self) {
         self.medium.fence();
     }
 
-    /// Makes a frame padding, durably.
+    /// Returns true if its medium does not take what is written.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.medium.has_failed()
+    }
+
+    /// Makes a frame padding, durably, if it was not overwritten meanwhile.
     pub(crate) fn void(&mut self, Written { at, frame }: Written) {
+        if self.at - at > self.capacity {
+            return;
+        }
         self.put_ring(at, &Frame { is_void: true, ..frame }.encode(self.key));
         self.write_back_ring(at, HEAD as usize);
         self.medium.fence();
@@ -171,7 +197,8 @@ impl Ring {
         let sector = self.at / (self.capacity / MARKS);
         if self.marked.is_none_or(|last| last < sector) {
             self.marked = Some(sector);
-            let mark = Mark { offset, at: (self.at % self.capacity) as u32 };
+            let (committed, at) = (self.committed, (self.at % self.capacity) as u32);
+            let mark = Mark { offset, committed, at };
             let slot = layout::mark_at(sector % MARKS);
             self.put(slot, &mark.encode(self.key));
         }

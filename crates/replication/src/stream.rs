@@ -240,6 +240,7 @@ impl Stream {
         } else {
             state.append(&[commands]);
         }
+        self.drop_failed_ring(&mut state);
         (state.db, state.selected_at) = (Some(last), state.end);
         self.changed.store(state.end, Release);
         self.show(state)
@@ -253,6 +254,7 @@ impl Stream {
             return state.end;
         }
         state.append(&[commands]);
+        self.drop_failed_ring(&mut state);
         self.show(state)
     }
 

@@ -10,9 +10,10 @@
 //! 40    ID of the history: 20 bytes, zeros up to 64
 //! 64    boot of the machine: 16 bytes; zeros up to 128
 //!
-//! mark of a sector, 16 bytes
+//! mark of a sector, 24 bytes
 //! 0     offset in the stream of the first frame that begins there
-//! 8     where that is in the ring (4) | crc32c of the key and the 12 bytes before (4)
+//! 8     offset of the end of the last commit that had ended then; 0 if there was none
+//! 16    where the frame is in the ring (4) | crc32c of the key and the 20 bytes before (4)
 //!
 //! frame
 //! 0     offset of its end
@@ -31,8 +32,9 @@ pub(super) const ALIGN: u64 = 8;
 /// Sectors of a ring.
 pub(super) const MARKS: u64 = 16;
 const HEADER: usize = 128;
-const MARK: usize = 16;
-const MAGIC: &[u8; 8] = b"PERDRING";
+const MARK: usize = 24;
+/// The first bytes of a ring's medium.
+pub const MAGIC: &[u8; 8] = b"PERDRING";
 const VERSION: u32 = 1;
 const VOID: u16 = 1;
 const BARE: u16 = 2;
@@ -98,6 +100,8 @@ impl Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) offset: u64,
+    /// The end of the last commit that had ended when its frame began.
+    pub(super) committed: u64,
     pub(super) at: u32,
 }
 
@@ -105,17 +109,18 @@ impl Mark {
     pub(super) fn encode(&self, key: u64) -> [u8; MARK] {
         let mut bytes = [0; MARK];
         bytes[..8].copy_from_slice(&self.offset.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.at.to_le_bytes());
-        let sum = keyed(key, &bytes[..12]);
-        bytes[12..].copy_from_slice(&sum.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.committed.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.at.to_le_bytes());
+        let sum = keyed(key, &bytes[..20]);
+        bytes[20..].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
 
     /// Returns the mark of a sector.
     pub(super) fn decode(all: &[u8], sector: u64, key: u64) -> Option<Mark> {
         let bytes: &[u8; MARK] = all.get(mark_at(sector) as usize..)?.first_chunk()?;
-        let at = u32::from_le_bytes(*bytes[8..].first_chunk()?);
-        let mark = Mark { offset: number(bytes, 0)?, at };
+        let at = u32::from_le_bytes(*bytes[16..].first_chunk()?);
+        let mark = Mark { offset: number(bytes, 0)?, committed: number(bytes, 8)?, at };
         (mark.encode(key) == *bytes).then_some(mark)
     }
 }

@@ -1,19 +1,26 @@
 //! What a ring says after a crash.
 //!
 //! The words of the shards say which commits the crash has left. A frame counts if its home's word
-//! is not before its end; one without a home counts, and so does a void one. The stream ends after
-//! the last frame that counts: those after it were never sent. One that does not count, but is
-//! followed by one that does, was not sent either, since nobody is sent anything after a frame
-//! whose commit has not ended: it becomes padding.
+//! is not before its end; one without a home counts, and so does a void one. Nobody is sent
+//! anything from a frame on whose commit has not ended, or may be lost by a crash. So one that does
+//! not count was never sent, nor was anything after it. Up to the data's place such a frame becomes
+//! padding, since commits of other shards follow. After the place the stream ends before the first
+//! of them: what has no home may follow there, but it was made for data that the crash has not
+//! left.
 //!
 //! The chain of frames begins at one of the marks, at the oldest from which it reaches the end of
-//! the data's place. Frames before it were overwritten.
+//! the data's place. Frames before it were overwritten. If it begins after the place, because
+//! nothing but PINGs and the like was appended since, neither it nor a mark may have a commit after
+//! the place: else the ring is newer than the data, which may be a copy.
 //!
 //! The bytes may be anything: work and memory are bounded by their number.
 
 use super::layout::{DATA, Frame, HEAD, Header, MARKS, Mark};
 use crate::Id;
 use crate::padding::padding;
+
+/// No stream gets so far: an offset from here on makes no sense.
+const FAR: u64 = 1 << 58;
 
 /// The place of the data in the stream, as the store knows it.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +65,7 @@ pub fn find(bytes: &[u8]) -> Option<Found> {
 /// or do not reach up to it.
 pub fn recover(bytes: &[u8], place: &Place<'_>) -> Option<Recovered> {
     let header = Header::decode(bytes)?;
-    if (header.id, header.begun) != (place.id.to_bytes(), place.begun) {
+    if (header.id, header.begun) != (place.id.to_bytes(), place.begun) || place.end >= FAR {
         return None;
     }
     let ring = Bytes { bytes: bytes.get(DATA as usize..)?, header };
@@ -68,6 +75,7 @@ pub fn recover(bytes: &[u8], place: &Place<'_>) -> Option<Recovered> {
     if marks.is_empty() && place.end == place.begun {
         return Some(Recovered { end: place.end, bytes: Vec::new() });
     }
+    let is_newer = marks.iter().any(|mark| mark.committed > place.end);
     // A chain that has broken is not tried again from within.
     let mut broken = 0;
     for mark in marks {
@@ -75,13 +83,22 @@ pub fn recover(bytes: &[u8], place: &Place<'_>) -> Option<Recovered> {
             continue;
         }
         let (mut frames, end) = ring.chain(mark);
-        let last = frames.iter().rposition(|(_, frame)| counts(frame, place));
-        frames.truncate(last.map_or(0, |last| last + 1));
+        let is_beyond = mark.offset > place.end;
+        if let Some(first) = frames.iter().position(|(_, frame)| !counts(frame, place)) {
+            if is_beyond {
+                return None;
+            }
+            let in_data = frames.partition_point(|(_, frame)| frame.end <= place.end);
+            frames.truncate(first.max(in_data));
+        }
+        if is_newer && is_beyond {
+            return None;
+        }
         let last = frames.last().map_or(mark.offset, |(_, frame)| frame.end);
         if last == place.end || last > place.end && !frames.is_empty() {
             return Some(ring.collect(&frames, place));
         }
-        broken = end.max(mark.offset + 1);
+        broken = end.max(mark.offset.saturating_add(1));
     }
     None
 }
@@ -110,6 +127,7 @@ impl Bytes<'_> {
         while let Some(frame) = self.frame(at) {
             walked += frame.size();
             if offset.checked_add(frame.len.into()) != Some(frame.end)
+                || frame.end >= FAR
                 || walked > self.header.capacity
             {
                 break;

@@ -51,6 +51,12 @@ fn place(begun: u64, shards: &[u64]) -> Place<'_> {
     Place { id: id(), begun, end, shards }
 }
 
+fn publish(ring: &mut Ring, count: u64) {
+    for _ in 0..count {
+        ring.append(None, &[crate::PING], none());
+    }
+}
+
 /// Returns what is recovered, as text.
 fn text(medium: &Shared, place: &Place<'_>) -> Option<(u64, String)> {
     let Recovered { end, bytes } = recover(&medium.bytes(), place)?;
@@ -98,15 +104,71 @@ fn a_void_frame_is_padding_whatever_its_home_says() {
 }
 
 #[test]
-fn what_has_no_home_counts_and_makes_padding_of_what_is_before_it() {
+fn what_has_no_home_counts_unless_it_follows_what_does_not_count() {
+    let medium = Shared::new(LEAST_SIZE);
+    let mut ring = begin(&medium, LEAST_SIZE, 0, b"");
+    let ping = "*1\r\n$4\r\nPING\r\n";
+    ring.append(None, &[crate::PING], none());
+    let first = ring.append(Some(0), &[FIRST], none());
+    ring.append(None, &[crate::PING], none());
+    let (before, both) = (14, 28 + FIRST.len() as u64);
+    assert_eq!(text(&medium, &place(0, &[0])), Some((before, ping.to_owned())));
+    let whole = format!("{ping}first, twenty-two byte{ping}");
+    assert_eq!(text(&medium, &place(0, &[both - 14])), Some((both, whole)));
+    ring.append(Some(1), &[SECOND], [first].into_iter());
+    let end = ring.end();
+    ring.append(None, &[crate::PING], none());
+    let padded = format!("{ping}{}{ping}second, longer than the first", pad(FIRST.len()));
+    assert_eq!(text(&medium, &place(0, &[0, end])), Some((end, padded)));
+}
+
+#[test]
+fn a_primary_that_only_publishes_goes_on_from_there() {
     let medium = Shared::new(LEAST_SIZE);
     let mut ring = begin(&medium, LEAST_SIZE, 0, b"");
     ring.append(Some(0), &[FIRST], none());
-    ring.append(None, &[crate::PING], none());
-    ring.append(Some(0), &[SECOND], none());
-    let padded = pad(FIRST.len()) + "*1\r\n$4\r\nPING\r\n";
-    let end = padded.len() as u64;
-    assert_eq!(text(&medium, &place(0, &[0])), Some((end, padded)));
+    ring.note_committed(ring.end());
+    let end = ring.end();
+    publish(&mut ring, LEAST_SIZE / 16);
+    let found = recover(&medium.bytes(), &place(0, &[end])).expect("a stream");
+    assert_eq!(found.end, ring.end());
+    assert!(found.bytes.len() as u64 > LEAST_SIZE / 8);
+}
+
+#[test]
+fn a_ring_is_not_believed_beside_older_data_that_it_does_not_reach() {
+    for last in [1, LEAST_SIZE / 16] {
+        let medium = Shared::new(LEAST_SIZE);
+        let mut ring = begin(&medium, LEAST_SIZE, 0, b"");
+        ring.append(Some(0), &[FIRST], none());
+        let end = ring.end();
+        publish(&mut ring, LEAST_SIZE / 16);
+        ring.append(Some(0), &[SECOND], none());
+        ring.note_committed(ring.end());
+        let present = ring.end();
+        publish(&mut ring, last);
+        assert_eq!(text(&medium, &place(0, &[end])), None);
+        assert!(text(&medium, &place(0, &[present])).is_some());
+    }
+}
+
+#[test]
+fn a_frame_that_was_overwritten_is_made_void_nowhere() {
+    let medium = Shared::new(LEAST_SIZE);
+    let mut ring = begin(&medium, LEAST_SIZE, 0, b"");
+    let first = ring.append(Some(0), &[FIRST], none());
+    publish(&mut ring, LEAST_SIZE / 16);
+    let before = medium.bytes();
+    ring.void(first);
+    assert!(medium.bytes() == before);
+}
+
+#[test]
+fn a_ring_takes_whole_pages() {
+    for size in [0, LEAST_SIZE, LEAST_SIZE + 1, 1_000_000, 16_000_000, MOST_SIZE] {
+        let all = size_of(size);
+        assert!(all.is_multiple_of(4096) && (size..=MOST_SIZE).contains(&all), "{size}: {all}");
+    }
 }
 
 #[test]
@@ -193,8 +255,12 @@ fn whatever_the_bytes_are_they_are_read_within_bounds() {
         let mut bytes = whole.clone();
         let number = |random: &mut fastrand::Rng| random.u64(..) >> random.u32(..64);
         for sector in 0..MARKS {
-            let mark = Mark { offset: number(&mut random), at: number(&mut random) as u32 };
-            bytes[layout::mark_at(sector) as usize..][..16].copy_from_slice(&mark.encode(99));
+            let mark = Mark {
+                offset: number(&mut random),
+                committed: number(&mut random) >> random.u32(..64),
+                at: number(&mut random) as u32,
+            };
+            bytes[layout::mark_at(sector) as usize..][..24].copy_from_slice(&mark.encode(99));
             let frame = Frame {
                 end: number(&mut random),
                 len: number(&mut random) as u32,

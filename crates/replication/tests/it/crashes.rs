@@ -3,7 +3,8 @@
 //! byte that was sent.
 //!
 //! Lines of persistent memory that were not made durable are lost or not, word by word. Where the
-//! medium outlives the process, all are there.
+//! medium outlives the process, all are there. With a journal, all bytes of the ring are there too,
+//! while the last commits may be lost though they have ended: nothing of them was sent.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +30,7 @@ enum Fault {
     CountByGreatest,
     LoseHeads,
     FenceNothingFree,
+    SendUnsettled,
 }
 
 /// What a crash leaves of the bytes of the ring.
@@ -40,6 +42,8 @@ enum Model {
     Power,
     /// The same; and the record of a commit may be there before its fence.
     PowerEarly,
+    /// All of them, but not the last commits: the journal has their records in the process.
+    Journal,
 }
 
 /// The bytes of the medium.
@@ -78,7 +82,7 @@ impl Bytes {
 
     /// Returns what a crash leaves.
     fn after(&self, model: Model, random: &mut Rng) -> Vec<u8> {
-        if model == Model::Process {
+        if matches!(model, Model::Process | Model::Journal) {
             return self.now.clone();
         }
         let mut left = self.durable.clone();
@@ -140,15 +144,25 @@ struct Commit<'s> {
 
 struct Primary {
     medium: Simulated,
-    /// The offset in the word of each shard, and the data, of what is durable.
+    /// What the commits have left.
+    left: Left,
+    /// What each number of commits has left, from those on that are in the file of the journal.
+    earlier: Vec<Left>,
+    sent: Vec<u8>,
+}
+
+/// The offset in the word of each shard, and the data.
+#[derive(Clone, Default)]
+struct Left {
     shards: [u64; SHARDS],
     data: Data,
-    sent: Vec<u8>,
 }
 
 fn id() -> Id {
     Id::from_random([5; 20])
 }
+
+const FLUSH: &[u8] = b"*1\r\n$7\r\nFLUSHDB\r\n";
 
 fn command(shard: usize, token: &str) -> Vec<u8> {
     format!("*3\r\n$5\r\nRPUSH\r\n$1\r\n{shard}\r\n${}\r\n{token}\r\n", token.len()).into_bytes()
@@ -169,6 +183,10 @@ fn replay(bytes: &[u8]) -> Data {
             "RPUSH" => {
                 let key = (db.expect("a database is selected"), words[1].clone());
                 data.entry(key).or_default().push(words[2].clone());
+            }
+            "FLUSHDB" => {
+                let emptied = db.expect("a database is selected");
+                data.retain(|(db, _), _| *db != emptied);
             }
             other => panic!("{other}"),
         }
@@ -196,7 +214,8 @@ impl Primary {
         stream.switch_on();
         assert!(stream.begin_ring(0, ring).is_some());
         medium.bytes().fence();
-        Primary { medium, shards: [0; SHARDS], data: Data::new(), sent: Vec::new() }
+        let left = Left::default();
+        Primary { medium, earlier: vec![left.clone()], left, sent: Vec::new() }
     }
 
     /// Makes a commit durable, with what its thread has begun to write back.
@@ -206,22 +225,50 @@ impl Primary {
     }
 
     fn count(&mut self, shard: usize, db: u32, token: &str, end: u64) {
-        self.shards[shard] = end;
-        self.data.entry((db, shard.to_string())).or_default().push(token.to_owned());
+        self.left.shards[shard] = end;
+        self.left.data.entry((db, shard.to_string())).or_default().push(token.to_owned());
+        self.earlier.push(self.left.clone());
     }
 
-    /// Sends what is shown.
-    fn send(&mut self, cursor: &mut Cursor) {
+    /// Executes a FLUSHDB, for which all shards are locked. One that removes nothing is in no
+    /// commit, and has no home.
+    fn flush(&mut self, stream: &Stream, db: u32) {
+        let keys = self.left.data.keys().filter(|(of, _)| *of == db);
+        let Some(home) = keys.filter_map(|(_, key)| key.parse::<usize>().ok()).min() else {
+            stream.append(db, db, FLUSH);
+            return;
+        };
+        let reserved = stream.reserve(home, db, db, FLUSH).expect("a ring");
+        self.medium.bytes().fence();
+        self.left.shards[home] = reserved.end();
+        self.left.data.retain(|(of, _), _| *of != db);
+        self.earlier.push(self.left.clone());
+        reserved.show();
+    }
+
+    /// Sends what is shown, once its commits are settled: of those in a journal, once they are in
+    /// its file, whenever that may be.
+    fn send(&mut self, cursor: &mut Cursor, model: Model, fault: Fault, random: &mut Rng) {
+        if model == Model::Journal && fault != Fault::SendUnsettled {
+            if random.u8(..5) > 0 {
+                return;
+            }
+            self.earlier.drain(..self.earlier.len() - 1);
+        }
         while cursor.read(u64::MAX, &mut self.sent).expect("a place") > 0 {}
     }
 
     /// Checks what a crash leaves.
     fn check(&self, model: Model, fault: Fault, random: &mut Rng) -> Result<(), String> {
         let image = self.medium.bytes().after(model, random);
-        let end = self.shards.iter().copied().max().unwrap_or(0);
+        let Left { shards, data } = match model {
+            Model::Journal => &self.earlier[random.usize(..self.earlier.len())],
+            _ => &self.left,
+        };
+        let end = shards.iter().copied().max().unwrap_or(0);
         let shards = match fault {
             Fault::CountByGreatest => [end; SHARDS],
-            _ => self.shards,
+            _ => *shards,
         };
         let place = Place { id: id(), begun: 0, end, shards: &shards };
         let Some(Recovered { end: recovered, bytes }) = recover(&image, &place) else {
@@ -243,8 +290,8 @@ impl Primary {
             return Err("bytes that were sent are not there".into());
         }
         let replayed = replay(&bytes);
-        if replayed != self.data {
-            return Err(format!("{replayed:?} instead of {:?}", self.data));
+        if replayed != *data {
+            return Err(format!("{replayed:?} instead of {data:?}"));
         }
         Ok(())
     }
@@ -263,8 +310,11 @@ fn run(seed: u64, model: Model, fault: Fault) -> Result<(), String> {
         primary.medium.bytes().thread = thread;
         let Some(mut commit) = threads[thread].take() else {
             let shard = random.usize(..SHARDS);
+            let is_alone = threads.iter().all(Option::is_none);
             if random.u8(..8) == 0 {
                 stream.append_free(PING);
+            } else if is_alone && random.u8(..6) == 0 {
+                primary.flush(&stream, random.u32(..3));
             } else if !threads.iter().flatten().any(|commit| commit.shard == shard) {
                 let db = if random.u8(..4) == 0 { random.u32(..3) } else { 0 };
                 let token = format!("{step}{}", "x".repeat(random.usize(..90)));
@@ -278,11 +328,11 @@ fn run(seed: u64, model: Model, fault: Fault) -> Result<(), String> {
                 }
                 let reserved = stream.reserve(shard, db, db, &command).expect("a ring");
                 if has_committed {
-                    primary.shards[shard] = reserved.end();
+                    primary.left.shards[shard] = reserved.end();
                 }
                 threads[thread] = Some(Commit { shard, db, token, reserved, has_committed });
             }
-            primary.send(&mut cursor);
+            primary.send(&mut cursor, model, fault, &mut random);
             continue;
         };
         let Commit { shard, db, token, .. } = &commit;
@@ -300,7 +350,7 @@ fn run(seed: u64, model: Model, fault: Fault) -> Result<(), String> {
             commit.has_committed = true;
             threads[thread] = Some(commit);
         }
-        primary.send(&mut cursor);
+        primary.send(&mut cursor, model, fault, &mut random);
     }
     if model == Model::PowerEarly
         && let Some(commit) = threads.iter().flatten().find(|commit| !commit.has_committed)
@@ -315,7 +365,7 @@ fn run(seed: u64, model: Model, fault: Fault) -> Result<(), String> {
 
 #[test]
 fn a_crash_leaves_the_stream_of_the_commits_that_it_leaves() {
-    for model in [Model::Process, Model::Power, Model::PowerEarly] {
+    for model in [Model::Process, Model::Power, Model::PowerEarly, Model::Journal] {
         for seed in 0..20_000 {
             if let Err(error) = run(seed, model, Fault::None) {
                 panic!("{model:?}, seed {seed}: {error}");
@@ -333,6 +383,7 @@ fn every_fault_is_found() {
         (Fault::CountByGreatest, Model::Process),
         (Fault::LoseHeads, Model::Power),
         (Fault::FenceNothingFree, Model::Power),
+        (Fault::SendUnsettled, Model::Journal),
     ];
     for (fault, model) in faults {
         let found = (0..2000).filter(|seed| run(*seed, model, fault).is_err()).count();
