@@ -442,6 +442,11 @@ fn a_place_in_the_stream_costs_no_fence_and_no_write_loses_it() {
         assert!(engine.keyspace().kept_offset().is_some(), "{} loses the place", budget.run);
     }
     assert!(stream.reserves());
+    // What changes nothing here, but is sent to replicas, is lost with the commits before it.
+    for request in ["FLUSHALL", "FLUSHALL", "SELECT 3", "FLUSHDB", "FUNCTION FLUSH"] {
+        client.run(request);
+        assert_eq!(engine.keyspace().kept_offset(), Some(stream.end()), "{request}");
+    }
 }
 
 #[test]

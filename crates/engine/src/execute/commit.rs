@@ -88,7 +88,7 @@ impl<'u> Unit<'u> {
         }
         let changed = lists && !txn.has_only_missed();
         let mut committed = None;
-        if changed || txn.is_dirty() {
+        if changed || txn.is_dirty() || self.needs_home(txn) {
             self.check_role()?;
             self.effects.put_before(txn.changes());
             let shards = self.changed_shards(txn);
@@ -129,6 +129,26 @@ impl<'u> Unit<'u> {
         }
     }
 
+    /// Returns true if commands that change no data here, such as FLUSHALL without a key, must be
+    /// committed nevertheless: they may have changed data before a crash that takes that back, and
+    /// they would change data of replicas then. Their commit is lost with those before it.
+    #[inline]
+    fn needs_home(&self, txn: &Txn<'_>) -> bool {
+        self.engine.keyspace().keeps_position() && self.are_homeless(txn)
+    }
+
+    #[cold]
+    fn are_homeless(&self, txn: &Txn<'_>) -> bool {
+        let replication = self.engine.replication();
+        let is_received = self.session.as_ref().is_some_and(|session| session.received.is_some());
+        let is_own = !is_received && !matches!(self.role, Role::Part);
+        is_own
+            && replication.stream().reserves()
+            && replication.takes_effects()
+            && self.effects.are_streamed()
+            && txn.locked().next().is_some()
+    }
+
     /// Says where the data is in the stream after the commit: what a primary has sent, for which
     /// the history is held, or in this server's own stream, in which the commit's place is reserved
     /// then. A part of a command is at no place: executing it once more might change the data
@@ -159,10 +179,14 @@ impl<'u> Unit<'u> {
             }
             return None;
         };
-        let home = txn.dirty().next()?;
+        let changed = txn.dirty().next();
+        let home = changed.or_else(|| txn.locked().next())?;
         let reserved =
             stream.reserve(home, first.number() as u32, last.number() as u32, commands)?;
-        txn.set_stream_position(reserved.end(), last);
+        match changed {
+            Some(_) => txn.set_stream_position(reserved.end(), last),
+            None => txn.stage_stream_position(reserved.end(), last),
+        }
         Some(reserved)
     }
 

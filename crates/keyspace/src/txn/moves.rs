@@ -66,6 +66,20 @@ impl Txn<'_> {
         self.moves = move_to(offset, db);
     }
 
+    /// Stages where a stream ends after a commit of commands that change no data, in the first of
+    /// the shards that are locked.
+    pub fn stage_stream_position(&mut self, offset: u64, db: Db) {
+        let first = self.shards.first();
+        if first.is_some_and(|shard| shard.word(shard.root(MOVED_ROOT)) != LOST) {
+            let word = match move_to(offset, db) {
+                Moves::To(word) => word,
+                Moves::Away | Moves::Nowhere => LOST,
+            };
+            self.stage_move(0, word);
+        }
+        self.moves = Moves::Nowhere;
+    }
+
     /// Says that the next commit changes no data that anybody sees: a place stays where it is.
     pub fn keep_stream_position(&mut self) {
         self.moves = Moves::Nowhere;
