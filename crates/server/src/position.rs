@@ -7,13 +7,13 @@
 //! without an append-only file has it in its dump, as Redis has. Whatever may have changed the data
 //! without the stream makes it void: then replicas, or this server as one, get all data.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use commands::{Engine, StreamPoint};
 use keyspace::{CommitError, Db, Keyspace, OwnPlace, StreamPosition};
 use replication::ring::{Beginning, Place, Recovered, Ring};
-use replication::{Id, Position};
+use replication::{Id, Position, Stream};
 
 use crate::config::Values;
 use crate::machine;
@@ -85,23 +85,31 @@ fn judge(
     own: &OwnPlace,
 ) -> Result<Option<Recovered>, &'static str> {
     let file = RingFile::of(&shared.store).ok_or("the end of the stream is in no file")?;
-    let found = file.find(position.id, own.begun);
+    let (found, boot) = (file.find(position.id, own.begun), pmem::boot_id());
     // Commits that are not in the data may have been sent, and later ones be there.
-    let is_same_boot = found.as_ref().is_some_and(|found| found.boot == pmem::boot_id());
-    if !is_same_boot && !file.survives_power() {
+    if !file.survives_power() && found.iter().all(|found| found.boot != boot) {
         return Err(
             "a restart of the machine may have taken what they have, or the file with the end of the stream is gone",
         );
     }
     let place = Place { id: position.id, begun: own.begun, end: position.end, shards: &own.shards };
-    let usable = found.filter(|_| is_same_boot || file.has_all());
-    let recovered = usable.and_then(|found| replication::ring::recover(&found.bytes, &place));
-    if recovered.is_none() {
+    let usable = found.iter().filter(|found| found.boot == boot || file.has_all());
+    let mut recovered = usable.filter_map(|found| {
+        Some((replication::ring::recover(&found.bytes, &place)?, found.is_next))
+    });
+    let Some((recovered, is_next)) = recovered.next() else {
         tracing::warn!(
             "The end of the stream is not kept whole: a replica that lacks any of it needs all data"
         );
+        return Ok(None);
+    };
+    if is_next {
+        // The next crash must find it, too, though another is being made.
+        if let Err(error) = file.keep() {
+            tracing::warn!("The file with the end of the stream is not renamed: {error}");
+        }
     }
-    Ok(recovered)
+    Ok(Some(recovered))
 }
 
 /// Lets the stream begin at the place where it was, before any client is served. A primary keeps
@@ -126,14 +134,20 @@ pub(crate) fn restore(shared: &Shared, position: &Position, kept: &[u8]) -> std:
 /// Returns the place in the stream of what the data is now, if the data is that of a history. For a
 /// moment at which nothing changes.
 pub(crate) fn present(engine: &Engine) -> Option<Position> {
+    let stream = engine.replication().stream();
+    // A commit that may count, or not, leaves no place.
+    (is_of_a_history(engine) && !stream.has_pending()).then(|| stream.position())
+}
+
+/// Returns true if the data is that of a history.
+fn is_of_a_history(engine: &Engine) -> bool {
     let replication = engine.replication();
-    let is_true = replication.stream().is_on()
+    replication.stream().is_on()
         && !replication.is_diverged()
         && !replication.has_own_changes()
         && !engine.config().loading()
         && !engine.keyspace().is_syncing()
-        && !engine.keyspace().has_media_errors();
-    is_true.then(|| replication.stream().position())
+        && !engine.keyspace().has_media_errors()
 }
 
 /// Returns the place for a dump, at the moment that it shows.
@@ -182,16 +196,30 @@ pub(crate) fn advance(shared: &Shared, epoch: u64) {
 
 /// Ends what [`keep`] began: this server's data is not its primary's.
 pub(crate) fn forget(shared: &Shared) {
-    let _alone = shared.place.lock();
+    let _alone = alone(shared);
     forget_kept(shared);
 }
 
 /// Ends what [`keep`] began, if there is anything: this server follows no primary.
 pub(crate) fn forget_followed(shared: &Shared) {
     // While an own one begins, there is none to forget.
-    let Ok(_alone) = shared.place.try_lock() else { return };
+    let Some(_alone) = try_alone(shared) else { return };
     if !shared.engine.replication().stream().reserves() {
         forget_kept(shared);
+    }
+}
+
+/// Waits until no place is begun or ended.
+fn alone(shared: &Shared) -> MutexGuard<'_, PlaceTries> {
+    shared.place.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns none while a place is begun or ended.
+fn try_alone(shared: &Shared) -> Option<MutexGuard<'_, PlaceTries>> {
+    match shared.place.try_lock() {
+        Ok(tries) => Some(tries),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 
@@ -202,8 +230,23 @@ fn forget_kept(shared: &Shared) {
     }
 }
 
-/// The pause between two tries to keep a primary's own place.
+/// The pause after the first try to keep a primary's own place. It doubles with each, until a place
+/// was kept for as long as the longest pause: a try writes a whole file.
 const RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
+/// Maximum of bytes of the stream that a new ring begins with: they are copied while all shards are
+/// locked. Replicas that were connected are not further behind after a crash.
+const KEPT: u64 = 1 << 20;
+
+/// What is known of the tries to keep a primary's own place.
+#[derive(Default)]
+pub(crate) struct PlaceTries {
+    /// What was logged last.
+    logged: String,
+    /// The pause after the last.
+    pause: Duration,
+}
 
 /// Keeps a primary's own place in the pool as long as there is a stream.
 #[derive(Default)]
@@ -215,22 +258,26 @@ impl OwnPlaceCare {
     /// Begins an own place, if there is none or it was lost, and ends one that is not wanted.
     pub(crate) fn tend(&mut self, shared: &Arc<Shared>, values: &Values, now: Duration) {
         let engine = &shared.engine;
-        let wanted = RingFile::of(&shared.store).and_then(|_| RingFile::size(values));
+        let wanted = RingFile::size(values).filter(|_| RingFile::of(&shared.store).is_some());
         let stream = engine.replication().stream();
         if wanted.is_none() {
             if stream.reserves() {
-                end_own(shared);
+                spawn_end(shared, |shared| RingFile::size(&shared.config.values()).is_none());
             }
             return;
         }
         let is_kept = stream.reserves() && engine.keyspace().kept_offset().is_some();
-        if is_kept && stream.ring_size() == wanted
-            || self.tried.is_some_and(|tried| now.saturating_sub(tried) < RETRY)
-        {
-            return;
+        let since = self.tried.map(|tried| now.saturating_sub(tried));
+        let Some(mut tries) = try_alone(shared) else { return };
+        if is_kept && since.is_some_and(|since| since > LONGEST_RETRY) {
+            tries.pause = Duration::ZERO;
         }
-        self.tried = Some(now);
-        spawn_own(shared);
+        let is_due = since.is_none_or(|since| since >= tries.pause.max(RETRY));
+        drop(tries);
+        if is_due && !(is_kept && stream.ring_size() == wanted) {
+            self.tried = Some(now);
+            spawn_own(shared);
+        }
     }
 }
 
@@ -238,8 +285,8 @@ impl OwnPlaceCare {
 fn spawn_own(shared: &Arc<Shared>) {
     let for_thread = Arc::clone(shared);
     let begin = move || {
-        if let Ok(mut logged) = for_thread.place.try_lock() {
-            begin_own(&for_thread, &for_thread.config.values(), &mut logged);
+        if let Some(mut tries) = try_alone(&for_thread) {
+            begin_own(&for_thread, &for_thread.config.values(), &mut tries);
         }
     };
     if let Err(error) = std::thread::Builder::new().name("own-place".into()).spawn(begin) {
@@ -247,16 +294,29 @@ fn spawn_own(shared: &Arc<Shared>) {
     }
 }
 
+/// Ends a ring when it is dropped, since the pool does not name it.
+struct Unnamed<'s>(Option<&'s Stream>);
+
+impl Drop for Unnamed<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|stream| stream.end_ring());
+    }
+}
+
 /// Begins to keep a primary's own place in the pool, with a ring that begins with some of the bytes
 /// before it.
-fn begin_own(shared: &Shared, values: &Values, logged: &mut String) {
+fn begin_own(shared: &Shared, values: &Values, tries: &mut PlaceTries) {
     let engine = &shared.engine;
     let (Some(file), Some(size)) = (RingFile::of(&shared.store), RingFile::size(values)) else {
         return;
     };
-    if !engine.keyspace().heap().is_durable() || present(engine).is_none() {
+    if !engine.keyspace().heap().is_durable() || !is_of_a_history(engine) {
         return;
     }
+    tries.pause = (tries.pause * 2).clamp(RETRY, LONGEST_RETRY);
+    let stream = engine.replication().stream();
+    // As long as there is no other ring, the one that there is stays.
+    let mut unnamed = Unnamed(None);
     let begun = file.create(size).map_err(|error| error.to_string()).and_then(|medium| {
         let random: [u8; 8] = machine::random().map_err(|error| error.to_string())?;
         let ring = |position: &Position, kept: &[u8]| {
@@ -266,8 +326,9 @@ fn begin_own(shared: &Shared, values: &Values, logged: &mut String) {
             Ring::begin(medium, size, &beginning)
         };
         let position = || {
+            unnamed.0 = Some(stream);
             present(engine)?;
-            engine.replication().stream().begin_ring(size / 2, ring).map(saved)
+            stream.begin_ring(KEPT.min(size / 2), ring).map(saved)
         };
         let kept = engine.keyspace().keep_own_position(position, engine.clock().unix_ms());
         kept.map_err(|error| error.to_string())
@@ -282,25 +343,41 @@ fn begin_own(shared: &Shared, values: &Values, logged: &mut String) {
         }
         false => Ok(false),
     });
-    if !matches!(kept, Ok(true)) {
-        engine.replication().stream().end_ring();
+    match kept {
+        Ok(true) => unnamed.0 = None,
+        _ => file.give_up(),
     }
+    drop(unnamed);
     let text = match kept {
         Ok(true) => "Replicas can continue after a crash of this server".to_owned(),
         Ok(false) => return,
         Err(error) => format!("Replicas cannot continue after a crash of this server: {error}"),
     };
-    if text != *logged {
+    if text != tries.logged {
         tracing::info!("{text}");
     }
-    *logged = text;
+    tries.logged = text;
 }
 
-/// Ends a primary's own place.
-pub(crate) fn end_own(shared: &Shared) {
-    let _alone = shared.place.lock();
+/// Ends a primary's own place on a thread of its own, if `is_due` says so then: a script may hold a
+/// shard for long. Commits are at no place from now on.
+pub(crate) fn spawn_end(shared: &Arc<Shared>, is_due: fn(&Shared) -> bool) {
     shared.engine.replication().stream().end_ring();
-    forget_kept(shared);
+    let for_thread = Arc::clone(shared);
+    let end = move || {
+        let _alone = alone(&for_thread);
+        if is_due(&for_thread) {
+            for_thread.engine.replication().stream().end_ring();
+            forget_kept(&for_thread);
+            remove_ring(&for_thread);
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("own-place".into()).spawn(end) {
+        tracing::warn!("No thread ends the place in the replication stream: {error}");
+    }
+}
+
+fn remove_ring(shared: &Shared) {
     if let Some(file) = RingFile::of(&shared.store) {
         file.remove();
     }
@@ -322,15 +399,24 @@ pub(crate) fn leave(shared: &Shared) {
     if !engine.keyspace().heap().is_durable() || shared.shutdown.has_failed() {
         return;
     }
-    if !engine.replication().is_replica() {
+    let _alone = alone(shared);
+    let (keyspace, is_replica) = (engine.keyspace(), engine.replication().is_replica());
+    let has_lost = keyspace.keeps_position() && keyspace.kept_offset().is_none();
+    if !is_replica && has_lost {
         // What this server has changed since it is the primary is in its own history.
-        end_own(shared);
+        forget_kept(shared);
     }
     let position = || present(engine).map(saved);
-    match engine.keyspace().leave_position(position, engine.clock().unix_ms()) {
-        Ok(None) => {}
-        Ok(Some(StreamPosition { offset, .. })) => {
-            tracing::info!("Replication can continue at offset {offset}");
+    match keyspace.leave_position(position, engine.clock().unix_ms()) {
+        Ok(left) => {
+            if let Some(StreamPosition { offset, .. }) = left {
+                tracing::info!("Replication can continue at offset {offset}");
+            }
+            // The place does not need it any more; until then a kill leaves both.
+            if !is_replica {
+                engine.replication().stream().end_ring();
+                remove_ring(shared);
+            }
         }
         Err(error) => tracing::warn!("The place in the replication stream is not kept: {error}"),
     }

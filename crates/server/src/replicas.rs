@@ -54,8 +54,8 @@ impl ReplicaCare {
         if !ttl.is_zero() && now.saturating_sub(since) > ttl {
             let Ok(random) = machine::random() else { return };
             self.alone_since = None;
-            position::end_own(shared);
             stream.switch_off(Id::from_random(random));
+            position::spawn_end(shared, |shared| !shared.engine.replication().stream().is_on());
             tracing::info!(
                 "Replication backlog freed after {} seconds without connected replicas.",
                 ttl.as_secs()

@@ -8,7 +8,7 @@
 //! is not believed after another boot.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use pmem::{Domain, DomainRequest, MapOptions, Partition, Region};
@@ -41,6 +41,8 @@ pub(crate) struct FoundRing {
     pub(crate) bytes: Vec<u8>,
     /// The boot of the machine in which it was begun.
     pub(crate) boot: [u8; 16],
+    /// Whether it has not got its name yet.
+    pub(crate) is_next: bool,
 }
 
 impl<'s> RingFile<'s> {
@@ -78,14 +80,16 @@ impl<'s> RingFile<'s> {
         matches!(self.store.domain, Domain::Clwb | Domain::Eadr)
     }
 
-    /// Returns the ring with this history, whose place began there.
-    pub(crate) fn find(&self, id: Id, begun: u64) -> Option<FoundRing> {
-        [&self.path, &self.next].into_iter().find_map(|path| {
+    /// Returns the rings with this history, whose place began there: two if a new one began where
+    /// the stream had not gone on since the old one began.
+    pub(crate) fn find(&self, id: Id, begun: u64) -> Vec<FoundRing> {
+        let found = |(path, is_next): (&PathBuf, bool)| {
             let bytes = read(path)?;
             let found =
                 ring::find(&bytes).filter(|found| (found.id, found.begun) == (id, begun))?;
-            Some(FoundRing { bytes, boot: found.boot })
-        })
+            Some(FoundRing { bytes, boot: found.boot, is_next })
+        };
+        [(&self.path, false), (&self.next, true)].into_iter().filter_map(found).collect()
     }
 
     /// Makes a file of `size` bytes for a new ring.
@@ -98,13 +102,16 @@ impl<'s> RingFile<'s> {
             _ => DomainRequest::Process,
         };
         options.emulate = self.store.emulated;
-        let region = Region::open(&self.next, &options)?;
-        region.grow(size)?;
+        let mapped = Mapped::make(&self.next, size, &options, self.writes_back())?;
         self.sync_folder()?;
-        let part = region.into_partitions(1).pop();
-        let part = part.filter(|part| part.len() >= size);
-        let part = part.ok_or(io::Error::from(io::ErrorKind::InvalidData))?;
-        Ok(Box::new(Mapped { part, writes_back: self.writes_back() }))
+        Ok(Box::new(mapped))
+    }
+
+    /// Removes what [`RingFile::create`] made, since it does not become the ring.
+    pub(crate) fn give_up(&self) {
+        if let Err(error) = remove(&self.next) {
+            tracing::debug!("{} is not removed: {error}", self.next.display());
+        }
     }
 
     /// Gives the new file the name of the ring.
@@ -113,9 +120,10 @@ impl<'s> RingFile<'s> {
         self.sync_folder()
     }
 
-    /// Removes all files, as far as that is possible: nobody needs them any more.
+    /// Removes all files, as far as that is possible: nobody needs them any more. A file of another
+    /// kind, with the same name, stays.
     pub(crate) fn remove(&self) {
-        for path in [&self.path, &self.next] {
+        for path in [&self.path, &self.next].into_iter().filter(|path| has_ring(path)) {
             if let Err(error) = remove(path) {
                 tracing::debug!("{} is not removed: {error}", path.display());
             }
@@ -132,8 +140,18 @@ impl<'s> RingFile<'s> {
 }
 
 fn read(path: &Path) -> Option<Vec<u8>> {
-    let is_small = fs::metadata(path).is_ok_and(|metadata| metadata.len() <= ring::MOST_SIZE);
-    fs::read(path).ok().filter(|_| is_small)
+    let is_small = |file: &fs::Metadata| file.is_file() && file.len() <= ring::MOST_SIZE;
+    fs::metadata(path).ok().filter(is_small)?;
+    fs::read(path).ok()
+}
+
+/// Returns true if a file is a ring.
+fn has_ring(path: &Path) -> bool {
+    let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    let mut magic = [0; ring::MAGIC.len()];
+    is_file
+        && File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok()
+        && magic == *ring::MAGIC
 }
 
 fn remove(path: &Path) -> io::Result<()> {
@@ -143,15 +161,54 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Bytes that are stored before it is looked whether the file takes them: of a file that takes
+/// nothing only so many pages can be replaced.
+const PART: usize = 64 << 10;
+
 /// The mapped file.
 struct Mapped {
     part: Partition,
     writes_back: bool,
+    has_failed: bool,
+}
+
+impl Mapped {
+    fn make(
+        path: &Path,
+        size: u64,
+        options: &MapOptions,
+        writes_back: bool,
+    ) -> Result<Mapped, RingError> {
+        let region = Region::open(path, options)?;
+        region.grow(size)?;
+        let part = region.into_partitions(1).pop().filter(|part| part.len() >= size);
+        let part = part.ok_or(io::Error::from(io::ErrorKind::InvalidData))?;
+        Ok(Mapped { part, writes_back, has_failed: false })
+    }
+
+    /// Looks whether all that was stored is in the file, and says so if not.
+    fn look(&mut self) {
+        let part = &self.part;
+        if !self.has_failed && (part.failed() || part.faults() > 0 || part.media_errors() > 0) {
+            self.has_failed = true;
+            tracing::warn!("The file with the end of the stream does not take what is written");
+        }
+    }
 }
 
 impl Medium for Mapped {
     fn write(&mut self, at: u64, bytes: &[u8]) {
-        self.part.store(at, bytes);
+        for (number, part) in bytes.chunks(PART).enumerate() {
+            if self.has_failed {
+                return;
+            }
+            self.part.store(at + (number * PART) as u64, part);
+            self.look();
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     fn write_back(&mut self, at: u64, len: usize) {
@@ -163,6 +220,40 @@ impl Medium for Mapped {
     fn fence(&mut self) {
         if self.writes_back {
             self.part.fence();
+            self.look();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_cut_short_is_said_to_take_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ring");
+        let size = 16 << 20;
+        let mut options = MapOptions::new(size);
+        options.domain = DomainRequest::Process;
+        let mut mapped = Mapped::make(&path, size, &options, false).expect("a file");
+        mapped.write(1000, &[1; 100_000]);
+        assert!(!mapped.has_failed());
+        assert_eq!(fs::read(&path).expect("a file")[1000..101_000], [1; 100_000]);
+        File::create(&path).expect("a file");
+        mapped.write(0, &vec![2; 4 << 20]);
+        assert!(mapped.has_failed());
+        mapped.write(8 << 20, &[2; 100]);
+    }
+
+    #[test]
+    fn only_a_ring_is_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pool.stream");
+        for (bytes, is_ring) in [(&b"PERDRING and more"[..], true), (b"my stream", false)] {
+            fs::write(&path, bytes).expect("a file");
+            assert_eq!(has_ring(&path), is_ring);
+        }
+        assert!(!has_ring(folder.path()) && read(folder.path()).is_none());
     }
 }

@@ -19,6 +19,7 @@ use crate::oom_score::OomScore;
 use crate::pool_files::PoolFiles;
 use crate::pool_journal::PoolJournal;
 use crate::ports::Ports;
+use crate::position::PlaceTries;
 use crate::rates::Rates;
 use crate::scrub_progress::ScrubProgress;
 use crate::shutdown::Shutdown;
@@ -67,9 +68,8 @@ pub(crate) struct Shared {
     /// The journal of the pool, if it has one.
     pub(crate) journal: Option<Arc<PoolJournal>>,
     pub(crate) pool_files: PoolFiles,
-    /// Held while the place in the stream for replicas that the pool keeps is begun or ended. What
-    /// was logged of it last: it may be tried once a second.
-    pub(crate) place: Mutex<String>,
+    /// Held while the place in the stream for replicas that the pool keeps is begun or ended.
+    pub(crate) place: Mutex<PlaceTries>,
     /// The append-only file, once it is open.
     pub(crate) log: OnceLock<Arc<Aof>>,
     /// Becomes true when the log is open.

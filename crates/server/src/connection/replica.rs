@@ -95,6 +95,10 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
                 // It has dropped its data meanwhile, or is about to.
                 return b"-NOMASTERLINK Can't SYNC while not connected with my master\r\n".to_vec();
             }
+            if stream.has_pending() {
+                // A commit may count, or not, and has no place that a replica could have.
+                return b"-NOMASTERLINK Can't SYNC before this server is restarted\r\n".to_vec();
+            }
             let (position, cursor) = if is_replica { stream.cut_received() } else { stream.cut() };
             *selected.lock().unwrap_or_else(PoisonError::into_inner) = position.db;
             let log_end = engine.log().map_or(0, |log| log.end());

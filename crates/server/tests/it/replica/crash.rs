@@ -107,7 +107,7 @@ fn replicas_of_a_primary_whose_lines_are_flushed_continue() {
 
 #[test]
 fn no_command_loses_the_place() {
-    let primary = emulated().args(["--repl-durable-size", "1mb"]).start();
+    let primary = emulated().args(["--repl-durable-size", "1000000"]).start();
     let mut client = primary.client();
     client.check("SET before 1", "OK");
     let replica = start_replica(volatile(), &primary);
