@@ -1,6 +1,8 @@
 //! A primary with a pool that is killed by kill -9 while clients write: its replicas continue
 //! without a dump, also one that is behind, or has a replica itself, or is killed at the same time.
 
+use std::path::PathBuf;
+
 use fastrand::Rng;
 use testkit::{Launch, Server};
 
@@ -118,4 +120,58 @@ fn no_command_loses_the_place() {
         assert!(kept_place(&primary) >= 0);
     }
     check_equal(&mut client, &mut replica.client());
+}
+
+/// Returns the file with the end of the primary's stream.
+fn ring_of(primary: &Server) -> PathBuf {
+    let files = std::fs::read_dir(primary.folder()).expect("a folder");
+    let is_ring = |path: &PathBuf| path.extension().is_some_and(|end| end == "stream");
+    let mut rings = files.map(|file| file.expect("a file").path()).filter(is_ring);
+    rings.next().expect("a ring")
+}
+
+/// Kills the primary, and checks that its replica needs no dump.
+#[track_caller]
+fn check_continues(primary: &mut Server, replica: &Server) {
+    let before = count_in_log(replica, FULL);
+    primary.kill();
+    primary.start_again();
+    wait_for_link(&mut replica.client());
+    primary.client().check("SET after 1", "OK");
+    check_equal(&mut primary.client(), &mut replica.client());
+    assert_eq!(count_in_log(replica, FULL), before, "{}", primary.log());
+}
+
+#[test]
+fn a_ring_that_cannot_be_replaced_goes_on() {
+    let mut primary = journal().args(["--repl-durable-size", "16m"]).start();
+    let mut client = primary.client();
+    let replica = start_replica(volatile(), &primary);
+    wait_for_place(&primary);
+    let mut next = ring_of(&primary).into_os_string();
+    next.push(".next");
+    std::fs::create_dir(&next).expect("a folder in the way");
+    client.check("CONFIG SET repl-durable-size 2mb", "OK");
+    let told = "Replicas cannot continue after a crash of this server";
+    wait_until("no other ring is tried", || count_in_log(&primary, told) > 0);
+    client.check("SET k v", "OK");
+    assert!(kept_place(&primary) >= 0);
+    check_continues(&mut primary, &replica);
+}
+
+#[test]
+fn a_ring_whose_file_takes_nothing_is_replaced() {
+    for launch in [journal(), emulated()] {
+        let mut primary = launch.args(["--repl-durable-size", "16mb"]).start();
+        let mut client = primary.client();
+        let replica = start_replica(volatile(), &primary);
+        wait_for_place(&primary);
+        std::fs::File::create(ring_of(&primary)).expect("the ring is cut short");
+        client.check(&format!("SET large {}", "x".repeat(3 << 20)), "OK");
+        let told = "does not take what is written";
+        assert!(count_in_log(&primary, told) > 0, "{}", primary.log());
+        client.check("SET k v", "OK");
+        wait_for_place(&primary);
+        check_continues(&mut primary, &replica);
+    }
 }
