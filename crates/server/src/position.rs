@@ -18,7 +18,7 @@ use replication::{Id, Position, Stream};
 use crate::config::Values;
 use crate::machine;
 use crate::ring_file::RingFile;
-use crate::shared::Shared;
+use crate::shared::{PlaceTries, Shared};
 
 /// A place that the opening of the pool has found.
 pub(crate) struct FoundPlace {
@@ -238,15 +238,6 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// Maximum of bytes of the stream that a new ring begins with: they are copied while all shards are
 /// locked. Replicas that were connected are not further behind after a crash.
 const KEPT: u64 = 1 << 20;
-
-/// What is known of the tries to keep a primary's own place.
-#[derive(Default)]
-pub(crate) struct PlaceTries {
-    /// What was logged last.
-    logged: String,
-    /// The pause after the last.
-    pause: Duration,
-}
 
 /// Keeps a primary's own place in the pool as long as there is a stream.
 #[derive(Default)]

@@ -19,7 +19,6 @@ use crate::oom_score::OomScore;
 use crate::pool_files::PoolFiles;
 use crate::pool_journal::PoolJournal;
 use crate::ports::Ports;
-use crate::position::PlaceTries;
 use crate::rates::Rates;
 use crate::scrub_progress::ScrubProgress;
 use crate::shutdown::Shutdown;
@@ -36,6 +35,15 @@ pub(crate) struct Parts {
     pub(crate) tls: Tls,
     pub(crate) supervisor: Supervisor,
     pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// What is known of the tries to keep a primary's own place.
+#[derive(Default)]
+pub(crate) struct PlaceTries {
+    /// What was logged last.
+    pub(crate) logged: String,
+    /// The pause after the last.
+    pub(crate) pause: Duration,
 }
 
 /// Shared by the main thread, workers and housekeeping.
