@@ -276,6 +276,7 @@ const SERVER: &[&str] = &[
     "pool_rescue",
     "pool_files",
     "shared",
+    "ring_file",
     "position",
     "discard",
     "client_memory",

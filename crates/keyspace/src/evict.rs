@@ -72,16 +72,30 @@ impl Keyspace {
         now: u64,
         random: u64,
     ) -> Result<Option<Txn<'_>>, Error> {
+        let Some(mut txn) = self.stage_eviction_step(budget, now, random)? else {
+            return Ok(None);
+        };
+        txn.commit().map_err(|_| Error::ReadOnly)?;
+        Ok(Some(txn))
+    }
+
+    /// Like [`Keyspace::evict_step`], but the caller commits the transaction.
+    pub fn stage_eviction_step(
+        &self,
+        budget: usize,
+        now: u64,
+        random: u64,
+    ) -> Result<Option<Txn<'_>>, Error> {
         self.reclaim_until(|| self.excess() == 0);
         if self.excess() == 0 {
             return Ok(None);
         }
-        self.evict_keys(budget, now, random)
+        self.stage_eviction(budget, now, random)
     }
 
-    /// Like [`Keyspace::evict_step`], however much is in use: for a writer for which the heap had
-    /// no block.
-    pub fn evict_keys(
+    /// Like [`Keyspace::stage_eviction_step`], however much is in use: for a writer for which the
+    /// heap had no block.
+    pub fn stage_eviction(
         &self,
         budget: usize,
         now: u64,
@@ -104,7 +118,6 @@ impl Keyspace {
             };
             if evict_from_shard(&mut txn, budget, &eviction, &mut random)? > 0 {
                 debug_assert!(txn.pending_changes() > 0, "the log needs a DEL for each eviction");
-                txn.commit().map_err(|_| Error::ReadOnly)?;
                 held.done();
                 return Ok(Some(txn));
             }

@@ -21,26 +21,24 @@ impl Keyspace {
         now: u64,
     ) -> Result<(Txn<'_>, Progress), CommitError> {
         self.shared.grow_access(shard);
-        self.expire_in(self.begin_one(shard, now), budget)
+        let (mut txn, progress) = self.expire_in(self.begin_one(shard, now), budget);
+        txn.commit()?;
+        Ok((txn, progress))
     }
 
-    /// Like [`Keyspace::expire_step`], but returns `None` if the shard is locked: for a caller with
-    /// other work to do.
-    pub fn try_expire_step(
+    /// Like [`Keyspace::expire_step`], but the caller commits the transaction, and `None` is
+    /// returned if the shard is locked: for a caller with other work to do.
+    pub fn try_stage_expiry(
         &self,
         shard: usize,
         budget: usize,
         now: u64,
-    ) -> Result<Option<(Txn<'_>, Progress)>, CommitError> {
+    ) -> Option<(Txn<'_>, Progress)> {
         self.shared.grow_access(shard);
-        self.try_begin_one(shard, now).map(|txn| self.expire_in(txn, budget)).transpose()
+        Some(self.expire_in(self.try_begin_one(shard, now)?, budget))
     }
 
-    fn expire_in<'k>(
-        &'k self,
-        mut txn: Txn<'k>,
-        budget: usize,
-    ) -> Result<(Txn<'k>, Progress), CommitError> {
+    fn expire_in<'k>(&'k self, mut txn: Txn<'k>, budget: usize) -> (Txn<'k>, Progress) {
         debug_assert!(txn.shards.len() == 1, "keys of one shard expire in a step");
         let held = self.time_lock_hold();
         let mut progress = Progress::default();
@@ -51,9 +49,8 @@ impl Keyspace {
             expire_some(&mut txn, db, budget - progress.looked_at, &mut progress);
         }
         progress.more = progress.done * 10 > progress.looked_at;
-        txn.commit()?;
         held.done();
-        Ok((txn, progress))
+        (txn, progress)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::damage::Resolver;
 use crate::fault_points::FaultPoint;
 use crate::key::MAX_KEY;
 use crate::layout::{Counts, FieldCounts, LIBRARIES, counts_root, fields_root, physical};
-use crate::position::{self, StreamPosition};
+use crate::position::{self, OwnPlace, StreamPosition};
 use crate::prepared::LARGE;
 use crate::shared::{Shared, cursor_shard};
 use crate::value::MAX_STRING;
@@ -25,7 +25,7 @@ pub struct Keyspace {
     pub(crate) shared: Shared,
     pub(crate) longest_lock_hold: AtomicU64,
     /// What the last use of the pool left.
-    position: Mutex<Option<StreamPosition>>,
+    position: Mutex<Option<(StreamPosition, Option<OwnPlace>)>>,
 }
 
 impl Keyspace {
@@ -59,6 +59,11 @@ impl Keyspace {
     /// Returns the place of the data in a stream for replicas that the last use of the pool left,
     /// once.
     pub fn take_position(&self) -> Option<StreamPosition> {
+        self.take_place().map(|(position, _)| position)
+    }
+
+    /// Like [`Keyspace::take_position`], with what there is to know of a primary's own place.
+    pub fn take_place(&self) -> Option<(StreamPosition, Option<OwnPlace>)> {
         self.position.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -73,6 +78,18 @@ impl Keyspace {
         now: u64,
     ) -> Result<bool, CommitError> {
         position::keep(&self.shared, position, now)
+    }
+
+    /// Keeps, from `now` (unix ms) on, the place of a primary's data in its own stream, if this is
+    /// a pool, whatever was changed before. It is kept like one of [`Keyspace::keep_position`],
+    /// but commits may end in another order than that of their offsets. If `position` returns none,
+    /// what was kept is kept still. Returns true if this place is kept.
+    pub fn keep_own_position(
+        &self,
+        position: impl FnOnce() -> Option<StreamPosition>,
+        now: u64,
+    ) -> Result<bool, CommitError> {
+        position::keep_own(&self.shared, position, now)
     }
 
     /// Returns the offset of the place that is kept, if data was not changed otherwise since it was

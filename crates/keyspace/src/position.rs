@@ -1,6 +1,6 @@
 //! The place of the data in a stream for replicas, from which replication goes on after a restart.
 //!
-//! The pool has at most one, in one of two forms:
+//! The pool has at most one, in one of three forms:
 //!
 //! - A *final* place is left by a clean end: it is written last, when nothing can change any more,
 //!   and is true for exactly the data with which it was written.
@@ -10,17 +10,22 @@
 //!   the primary's commands are committed one after the other, and a crash keeps a prefix of the
 //!   commits. A commit of anything else that changes data marks a shard instead: then there is no
 //!   place until all data is replaced, since it is not the primary's any more.
+//! - An *own* place is kept by a primary, in the same way. Its commits do not follow one another:
+//!   several threads commit at the same time, and a crash may keep a later one without an earlier
+//!   one. The words of the shards say which of them there are, and whoever kept it has the bytes.
 //!
-//! Both have the pool's epoch, which every opening raises: a place of any epoch but the last is not
+//! All have the pool's epoch, which every opening raises: a place of any epoch but the last is not
 //! believed, so that one is void if a program opened the pool that does not know it. An opening
-//! that believes a place turns it into a moving one of its own epoch before anything can change: if
-//! it crashes, or gives up, before it has changed anything, the next one finds the place again.
+//! that believes a place gives it its own epoch, and makes a final one move, before anything can
+//! change: if it crashes, or gives up, before it has changed anything, the next one finds the place
+//! again.
 //!
 //! The place takes root words of shard 0, all of which change in one transaction:
 //!
 //! ```text
-//! 100       0 for none; else 1 for a final place or 4 for a moving one | 2 if there is a second
-//!           history | database + 1 (0: none selected) in bits 8..16 | epoch in bits 32..64
+//! 100       0 for none; else 1 for a final place, 4 for a moving one or 8 for an own one | 2 if
+//!           there is a second history | database + 1 (0: none selected) in bits 8..16 | epoch in
+//!           bits 32..64
 //! 101       offset
 //! 102..105  ID of the history: 20 bytes, zeros
 //! 105..108  ID of the second history
@@ -42,7 +47,7 @@ use heap::CommitError;
 use crate::fault_points::FaultPoint;
 use crate::layout::{LIBRARIES, MOVED_ROOT, POSITION_ROOT, fields_root};
 use crate::shared::Shared;
-use crate::txn::moves::{Moves, last_move};
+use crate::txn::moves::{Moves, last_move, moved_to};
 use crate::{Db, Txn};
 
 /// Words of a position.
@@ -52,6 +57,16 @@ const SUM: usize = WORDS - 1;
 const IS_FINAL: u64 = 1;
 const HAS_SECOND: u64 = 2;
 const MOVES: u64 = 4;
+const OWN: u64 = 8;
+
+/// What the crash of a primary has left of its own place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnPlace {
+    /// The offset at which it began.
+    pub begun: u64,
+    /// For each shard the offset after its last commit since then; 0 if there is none.
+    pub shards: Vec<u64>,
+}
 
 /// A place in a stream for replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,21 +97,32 @@ impl StreamPosition {
         words
     }
 
-    /// Returns the position in these words, which are those of shard 0, and of each shard.
-    fn decode(words: &[u64; WORDS], moved: &[u64], epoch: u32) -> Option<StreamPosition> {
+    /// Returns the position in these words, which are those of shard 0, and of each shard, and
+    /// what else there is to know of an own one.
+    fn decode(
+        words: &[u64; WORDS],
+        moved: &[u64],
+        epoch: u32,
+    ) -> Option<(StreamPosition, Option<OwnPlace>)> {
         let head = words[0];
         if words[SUM] != sum(words) || (head >> 32) as u32 != epoch {
             return None;
         }
         let second = (head & HAS_SECOND != 0).then(|| (id_of(&words[5..8]), words[8]));
-        let (offset, db) = (words[1], ((head >> 8) as u8).checked_sub(1));
-        let written = StreamPosition { id: id_of(&words[2..5]), offset, db, second };
-        match head & (IS_FINAL | MOVES) {
-            IS_FINAL => Some(written),
-            MOVES => match last_move(offset, moved)? {
-                None => Some(written),
-                Some((offset, db)) => Some(StreamPosition { offset, db: Some(db), ..written }),
-            },
+        let (begun, db) = (words[1], ((head >> 8) as u8).checked_sub(1));
+        let written = StreamPosition { id: id_of(&words[2..5]), offset: begun, db, second };
+        let form = head & (IS_FINAL | MOVES | OWN);
+        if form == IS_FINAL {
+            return Some((written, None));
+        }
+        let position = match last_move(begun, moved)? {
+            None => written,
+            Some((offset, db)) => StreamPosition { offset, db: Some(db), ..written },
+        };
+        let shards = || moved.iter().map(|word| moved_to(*word).unwrap_or(0)).collect();
+        match form {
+            MOVES => Some((position, None)),
+            OWN => Some((position, Some(OwnPlace { begun, shards: shards() }))),
             _ => None,
         }
     }
@@ -126,21 +152,31 @@ fn id_of(words: &[u64]) -> [u8; 20] {
 
 /// Returns the place that the last use of the pool left, if that is true for the data still, and
 /// keeps it, from `now` (unix ms) on, as one that moves.
-pub(crate) fn adopt(shared: &Shared, now: u64) -> Option<StreamPosition> {
+pub(crate) fn adopt(shared: &Shared, now: u64) -> Option<(StreamPosition, Option<OwnPlace>)> {
     let words: [u64; WORDS] = std::array::from_fn(|n| shared.root_word(0, POSITION_ROOT + n));
     if words == [0; WORDS] {
         return None;
     }
-    let found =
-        StreamPosition::decode(&words, &moved(shared), shared.heap().epoch().wrapping_sub(1));
-    match found {
-        Some(position) => begin(lock_all(shared, now), shared, &position).ok()?,
-        None => {
-            let mut txn = Txn::new(shared, [shared.heap().lock(0)].into_iter().collect(), now);
-            txn.forget_position();
-            txn.commit().ok()?;
-        }
+    let epoch = shared.heap().epoch();
+    let found = StreamPosition::decode(&words, &moved(shared), epoch.wrapping_sub(1));
+    if let Some((position, _)) = &found
+        && words[0] & IS_FINAL != 0
+    {
+        begin(lock_all(shared, now), shared, position.encode(MOVES, epoch)).ok()?;
+        return found;
     }
+    let mut txn = Txn::new(shared, [shared.heap().lock(0)].into_iter().collect(), now);
+    if found.is_some() {
+        // The words of the shards stay: they say which commits there are.
+        let mut words = words;
+        words[0] = words[0] & u64::from(u32::MAX) | u64::from(epoch) << 32;
+        words[SUM] = sum(&words);
+        txn.set_position(words);
+    } else {
+        txn.forget_position();
+    }
+    txn.commit().ok()?;
+    shared.keeps_position.store(found.is_some(), Relaxed);
     found
 }
 
@@ -184,7 +220,23 @@ pub(crate) fn keep(
     if has_lost(shared) && FaultPoint::StayLost.is_enabled() {
         return Ok(false);
     }
-    begin(txn, shared, &position).map(|()| true)
+    let words = position.encode(MOVES, shared.heap().epoch());
+    begin(txn, shared, words).map(|()| true)
+}
+
+/// Keeps, from `now` (unix ms) on, an own position: that of a primary, whatever was changed before.
+/// It begins at what `position` returns while all shards are locked; if that is none, nothing
+/// changes. Returns true if there is one.
+pub(crate) fn keep_own(
+    shared: &Shared,
+    position: impl FnOnce() -> Option<StreamPosition>,
+    now: u64,
+) -> Result<bool, CommitError> {
+    let txn = lock_all(shared, now);
+    let Some(position) = position().filter(|_| shared.heap().is_durable()) else {
+        return Ok(false);
+    };
+    begin(txn, shared, position.encode(OWN, shared.heap().epoch())).map(|()| true)
 }
 
 /// Returns the offset of the position that is kept, if data was not changed otherwise.
@@ -201,9 +253,10 @@ fn has_lost(shared: &Shared) -> bool {
     shared.keeps_position.load(Relaxed) && kept_offset(shared).is_none()
 }
 
-/// Begins a position that moves, in a transaction that has all shards locked.
-fn begin(mut txn: Txn<'_>, shared: &Shared, position: &StreamPosition) -> Result<(), CommitError> {
-    txn.set_position(position.encode(MOVES, shared.heap().epoch()));
+/// Begins a position that moves, whose words these are, in a transaction that has all shards
+/// locked.
+fn begin(mut txn: Txn<'_>, shared: &Shared, words: [u64; WORDS]) -> Result<(), CommitError> {
+    txn.set_position(words);
     if FaultPoint::MoveFromStart.is_enabled() {
         txn.begin_moves();
     }

@@ -60,7 +60,7 @@ pub struct MapOptions {
 }
 
 impl MapOptions {
-    /// Open, do not create, domain `auto`, nothing emulated.
+    /// Open or create, domain `auto`, nothing emulated.
     pub fn new(reserve: u64) -> MapOptions {
         MapOptions {
             reserve,

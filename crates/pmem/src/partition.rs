@@ -73,6 +73,12 @@ impl Partition {
         self.region.failed()
     }
 
+    /// Returns the number of pages of the region that the medium has lost: what is stored there
+    /// reaches no medium.
+    pub fn media_errors(&self) -> u64 {
+        self.region.media_errors()
+    }
+
     /// Returns the place of a range of the partition in the region.
     #[inline]
     fn place(&self, off: u64, len: usize) -> Option<u64> {

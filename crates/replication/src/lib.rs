@@ -7,6 +7,8 @@
 //!
 //! - [`id`]: the name of a history.
 //! - [`stream`]: the bytes, as many as replicas may still need.
+//! - [`ring`]: the end of the stream, on a medium that outlives a primary's process; [`padding`]
+//!   takes the place of commands whose commit failed.
 //! - [`replicas`]: the replicas of a primary, as its administration sees them.
 //! - [`handshake`], [`dump`], [`commands`]: the replica's side of the link, in the order of their
 //!   use, over the traits of `std::io`.
@@ -21,7 +23,9 @@ pub mod handshake;
 pub mod id;
 mod line;
 mod mark;
+pub mod padding;
 pub mod replicas;
+pub mod ring;
 pub mod stream;
 
 pub use id::Id;

@@ -8,6 +8,7 @@
 //! An *offset* is the number of bytes of the history before a place. What a replica asks for by
 //! PSYNC is the number of the first byte that it lacks, counted from 1: its offset plus 1.
 
+mod reserve;
 mod restart;
 
 use std::collections::VecDeque;
@@ -17,7 +18,10 @@ use std::sync::atomic::{
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use self::reserve::Pending;
+pub use self::reserve::Reserved;
 use crate::Id;
+use crate::ring::Ring;
 
 /// Bytes of a block.
 pub const BLOCK: usize = 64 << 10;
@@ -33,6 +37,8 @@ pub struct Stream {
     is_on: AtomicBool,
     /// The offset of the end, for those who only look.
     end: AtomicU64,
+    /// Whether there is a ring, in which commits reserve their places.
+    has_ring: AtomicBool,
     /// The offset after the last change of data.
     changed: AtomicU64,
     /// Counts how often the history was replaced or renamed, or a change was skipped.
@@ -53,6 +59,8 @@ struct State {
     blocks: VecDeque<Vec<u8>>,
     /// The database that is selected at the end; none if the next command must select its own.
     db: Option<u32>,
+    /// The end of the last commands that selected theirs and belong to no commit.
+    selected_at: u64,
     /// Bytes before the end that are kept for replicas that come back.
     backlog: u64,
     /// Maximum of bytes that are kept for a connected replica; 0 for no limit.
@@ -61,6 +69,13 @@ struct State {
     is_received: bool,
     places: Vec<Place>,
     sleepers: Vec<Waker>,
+    /// Where the stream's end is kept, so that it outlives the process.
+    ring: Option<Ring>,
+    /// Places of commits that have not ended, and of those after them, in order: nothing of them is
+    /// shown.
+    pending: VecDeque<Pending>,
+    /// The number of the next place that is reserved.
+    next_number: u64,
 }
 
 /// A replica's place.
@@ -101,14 +116,18 @@ impl Stream {
             end: 0,
             blocks: VecDeque::new(),
             db: None,
+            selected_at: 0,
             backlog,
             limit: 0,
             is_received: false,
             places: Vec::new(),
             sleepers: Vec::new(),
+            ring: None,
+            pending: VecDeque::new(),
+            next_number: 0,
         };
-        let (is_on, end, changed, epoch) = Default::default();
-        Stream { is_on, end, changed, epoch, state: Mutex::new(state) }
+        let (is_on, end, has_ring, changed, epoch) = Default::default();
+        Stream { is_on, end, has_ring, changed, epoch, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -121,8 +140,9 @@ impl Stream {
         self.is_on.load(Relaxed)
     }
 
-    /// Returns the offset of its end. What else a thread knows of appends before it, such as where
-    /// they end in the log, is visible after this.
+    /// Returns the offset of its end: what comes after it waits for commits that have not ended.
+    /// What else a thread knows of appends before it, such as where they end in the log, is visible
+    /// after this.
     #[inline]
     pub fn end(&self) -> u64 {
         self.end.load(Acquire)
@@ -131,7 +151,7 @@ impl Stream {
     /// Returns the offset of its end, if the history is that of `epoch` still.
     pub fn end_in(&self, epoch: u64) -> Option<u64> {
         let state = self.state();
-        (self.epoch() == epoch).then_some(state.end)
+        (self.epoch() == epoch).then_some(state.shown())
     }
 
     /// Returns the offset at which a replica has all data that is here now, as far as commits had
@@ -167,6 +187,7 @@ impl Stream {
     pub fn switch_on(&self) {
         let state = self.state();
         if !self.is_on() {
+            debug_assert!(state.pending.is_empty(), "nothing is reserved while it is off");
             // Only a replica whose dump is made from now on has what is here.
             self.changed.store(state.end, Release);
             self.is_on.store(true, Relaxed);
@@ -176,14 +197,16 @@ impl Stream {
     /// Says whether the history is that of a primary from now on. Then commands that are appended
     /// nevertheless, by threads that do not know it yet, are skipped.
     pub fn set_received(&self, is_received: bool) {
-        self.state().is_received = is_received;
+        let mut state = self.state();
+        state.is_received = is_received;
+        self.drop_ring(&mut state);
     }
 
     /// Stops taking commands and frees what is kept. The history ends: the next one has this ID.
     pub fn switch_off(&self, next: Id) {
         let mut state = self.state();
         self.is_on.store(false, Relaxed);
-        state.forget();
+        self.forget(&mut state);
         (state.id, state.second, state.third) = (next, None, None);
         self.next_epoch(&mut state);
         state.wake();
@@ -193,6 +216,7 @@ impl Stream {
     pub fn set_id(&self, id: Id) {
         let mut state = self.state();
         (state.id, state.second, state.third) = (id, None, None);
+        self.drop_ring(&mut state);
     }
 
     /// Sets how many bytes are kept for replicas that come back, and for those that are connected
@@ -212,23 +236,26 @@ impl Stream {
             return self.skip(state);
         }
         if state.db != Some(first) {
-            let number = first.to_string();
-            let select = format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{number}\r\n", number.len());
-            state.push(select.as_bytes());
+            state.append(&[select(first).as_bytes(), commands]);
+        } else {
+            state.append(&[commands]);
         }
-        state.db = Some(last);
-        self.changed.store(state.end + commands.len() as u64, Release);
-        self.append_and_wake(state, commands)
+        self.drop_failed_ring(&mut state);
+        (state.db, state.selected_at) = (Some(last), state.end);
+        self.changed.store(state.end, Release);
+        self.show(state)
     }
 
     /// Appends commands that need no database, such as PING and PUBLISH; nothing to a primary's
     /// history. Returns the offset of the end.
     pub fn append_free(&self, commands: &[u8]) -> u64 {
-        let state = self.state();
+        let mut state = self.state();
         if state.is_received {
             return state.end;
         }
-        self.append_and_wake(state, commands)
+        state.append(&[commands]);
+        self.drop_failed_ring(&mut state);
+        self.show(state)
     }
 
     /// Returns how often the history was replaced or renamed, or a change was skipped.
@@ -246,22 +273,24 @@ impl Stream {
     /// false, with nothing appended, if the history is not that of `epoch` any more.
     pub fn append_received(&self, epoch: u64, db: u32, bytes: &[u8]) -> bool {
         let mut state = self.state();
-        if self.epoch() != epoch {
+        // A commit that began when this server was a primary itself has not ended.
+        if self.epoch() != epoch || !state.pending.is_empty() {
             return false;
         }
         state.db = Some(db);
-        self.changed.store(state.end + bytes.len() as u64, Release);
-        self.append_and_wake(state, bytes);
+        state.push(bytes);
+        self.changed.store(state.end, Release);
+        self.show(state);
         true
     }
 
-    fn append_and_wake(&self, mut state: MutexGuard<'_, State>, bytes: &[u8]) -> u64 {
-        state.push(bytes);
+    /// Shows what is in the stream before the first commit that has not ended, and wakes those who
+    /// wait for it. Returns the offset after all that was appended.
+    fn show(&self, mut state: MutexGuard<'_, State>) -> u64 {
         state.trim();
-        let end = state.end;
-        self.end.store(end, Release);
+        self.end.store(state.shown(), Release);
         state.wake();
-        end
+        state.end
     }
 
     /// Notes that a change was not appended: no replica may continue from before it. It counts as
@@ -273,7 +302,7 @@ impl Stream {
     fn skip(&self, mut state: MutexGuard<'_, State>) -> u64 {
         state.end += 1;
         self.next_epoch(&mut state);
-        state.forget();
+        self.forget(&mut state);
         self.changed.store(state.end, Release);
         self.end.store(state.end, Release);
         state.wake();
@@ -314,12 +343,14 @@ impl Stream {
     /// present ID; none if it cannot continue from there.
     pub fn resume(self: &Arc<Stream>, id: Id, offset: u64) -> Option<(Id, Cursor)> {
         let mut state = self.state();
-        let is_shared = match state.second {
-            _ if id == state.id => true,
-            Some((second, until)) => id == second && offset <= until,
-            None => false,
+        // A primary may have crashed twice before the replica asks.
+        let within = |history: Option<(Id, u64)>| {
+            history.filter(|(of, until)| id == *of && offset <= *until).is_some()
         };
-        if !self.is_on() || !is_shared || !(state.start..=state.end).contains(&offset) {
+        let of_third =
+            state.second.is_some_and(|(_, until)| offset <= until) && within(state.third);
+        let is_shared = id == state.id || within(state.second) || of_third;
+        if !self.is_on() || !is_shared || !(state.start..=state.shown()).contains(&offset) {
             return None;
         }
         let place = state.place(offset);
@@ -333,7 +364,7 @@ impl Stream {
         (state.id, state.second, state.third) = (id, None, None);
         (state.end, state.db) = (offset, db);
         let epoch = self.next_epoch(&mut state);
-        state.forget();
+        self.forget(&mut state);
         self.changed.store(offset, Release);
         self.end.store(offset, Release);
         self.is_on.store(true, Relaxed);
@@ -347,8 +378,9 @@ impl Stream {
     pub fn rename(&self, id: Id) -> u64 {
         let mut state = self.state();
         state.third = state.second;
-        state.second = Some((state.id, state.end));
+        state.second = Some((state.id, state.shown()));
         state.id = id;
+        self.drop_ring(&mut state);
         let epoch = self.next_epoch(&mut state);
         state.lose_places();
         state.wake();
@@ -366,8 +398,8 @@ impl State {
         Position {
             id: self.id,
             second: self.second,
-            end: self.end,
-            kept: self.end - self.start,
+            end: self.shown(),
+            kept: self.shown() - self.start,
             db: self.db,
             epoch,
         }
@@ -390,7 +422,7 @@ impl State {
     /// behind.
     fn trim(&mut self) {
         let limit = if self.limit == 0 { u64::MAX } else { self.limit.max(self.backlog) };
-        let mut needed = self.end.saturating_sub(self.backlog);
+        let mut needed = self.end.saturating_sub(self.backlog).min(self.shown());
         for place in &mut self.places {
             match *place {
                 Place::At(at) if self.end - at > limit => *place = Place::Lost,
@@ -407,8 +439,10 @@ impl State {
         }
     }
 
-    /// Drops all bytes, and all places.
+    /// Drops all bytes, and all places, also those of commits that have not ended.
     fn forget(&mut self) {
+        self.pending.clear();
+        self.selected_at = 0;
         self.blocks.clear();
         self.start = self.end;
         self.lose_places();
@@ -447,6 +481,12 @@ impl State {
     }
 }
 
+/// Returns the command that selects a database.
+fn select(db: u32) -> String {
+    let number = db.to_string();
+    format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{number}\r\n", number.len())
+}
+
 /// A replica's place in the stream; given back when it is dropped.
 pub struct Cursor {
     stream: Arc<Stream>,
@@ -467,7 +507,7 @@ impl Cursor {
     pub fn read(&mut self, until: u64, out: &mut Vec<u8>) -> Result<u64, Lost> {
         let mut state = self.stream.state();
         let Place::At(at) = state.places[self.place] else { return Err(Lost) };
-        let read = state.copy(at, until.min(state.end).max(at), out);
+        let read = state.copy(at, until.min(state.shown()).max(at), out);
         state.places[self.place] = Place::At(at + read);
         Ok(read)
     }
@@ -476,7 +516,7 @@ impl Cursor {
     pub fn poll(&self, waker: &Waker) -> Result<bool, Lost> {
         let mut state = self.stream.state();
         let Place::At(at) = state.places[self.place] else { return Err(Lost) };
-        if at < state.end {
+        if at < state.shown() {
             return Ok(true);
         }
         if !state.sleepers.iter().any(|sleeper| sleeper.will_wake(waker)) {

@@ -51,6 +51,7 @@ mod primary_link;
 mod primary_target;
 mod rates;
 mod replicas;
+mod ring_file;
 mod save;
 mod scrub;
 mod scrub_progress;

@@ -51,7 +51,7 @@ pub(crate) fn run(server: &Arc<Server>) {
             let is_on = shared.engine.replication().failover().is_on();
             server.target.wait(number, if is_on { FAILOVER } else { LOOK });
             contained("a failover", || failover::advance(server));
-            position::forget(shared);
+            position::forget_followed(shared);
             starts_over = false;
             shared.engine.replication().set_diverged(false);
             pause = FIRST_RETRY / 2;

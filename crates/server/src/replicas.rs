@@ -1,5 +1,6 @@
 //! The periodic part of a primary's work for its replicas.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use commands::Hold;
@@ -7,6 +8,7 @@ use replication::Id;
 
 use crate::config::Values;
 use crate::machine;
+use crate::position::{self, OwnPlaceCare};
 use crate::shared::Shared;
 
 /// When this was done last.
@@ -15,12 +17,13 @@ pub(crate) struct ReplicaCare {
     pinged: Option<Duration>,
     /// Since when there are no replicas.
     alone_since: Option<Duration>,
+    own_place: OwnPlaceCare,
 }
 
 impl ReplicaCare {
     /// Shows the replicas that their primary is alive, ends the stream when nobody has needed it
     /// for long, and refuses writes while there are too few replicas.
-    pub(crate) fn tend(&mut self, shared: &Shared, now: Duration) {
+    pub(crate) fn tend(&mut self, shared: &Arc<Shared>, now: Duration) {
         let values = shared.config.values();
         require(shared, &values);
         let replication = shared.engine.replication();
@@ -30,6 +33,7 @@ impl ReplicaCare {
             self.alone_since = None;
             return;
         }
+        self.own_place.tend(shared, &values, now);
         let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         if replication.replicas().count() > 0 {
             self.alone_since = None;
@@ -51,6 +55,7 @@ impl ReplicaCare {
             let Ok(random) = machine::random() else { return };
             self.alone_since = None;
             stream.switch_off(Id::from_random(random));
+            position::spawn_end(shared, |shared| !shared.engine.replication().stream().is_on());
             tracing::info!(
                 "Replication backlog freed after {} seconds without connected replicas.",
                 ttl.as_secs()

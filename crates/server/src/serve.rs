@@ -149,7 +149,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     });
     server.target.follow_configured(&shared).map_err(system("No random bytes"))?;
     if let Some(place) = place {
-        position::restore(&shared, &place).map_err(system("No random bytes"))?;
+        position::recover(&shared, place).map_err(system("No random bytes"))?;
     }
     shared.engine.set_host(Arc::clone(&server) as Arc<dyn commands::admin::Host>);
     jobs::start(&shared);
@@ -337,6 +337,7 @@ pub(crate) fn build_shared_state(parts: Parts) -> Result<Arc<Shared>, ServeError
         data_dir: store.data_dir,
         journal: journal.map_err(system("No threads"))?,
         pool_files: Default::default(),
+        place: Default::default(),
         log: OnceLock::new(),
         log_opened: watch::channel(false).0,
         run_id: machine::run_id().map_err(system("No random bytes"))?,
@@ -363,6 +364,7 @@ fn serve_until_shutdown(
         // Before any client is served, so that a port in use is found in time.
         let sockets = metrics::open(&values)?;
         listen::start(shared, workers.senders(), &values)?;
+        position::begin(shared);
         pid_file::write(&values.pidfile.to_text());
         // Programs that start servers wait for this line, as for the one that Redis has with its
         // logo: from now on clients are answered, if only that data is being loaded.

@@ -2,7 +2,7 @@
 
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use aof::Aof;
@@ -37,6 +37,15 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
+/// What is known of the tries to keep a primary's own place.
+#[derive(Default)]
+pub(crate) struct PlaceTries {
+    /// What was logged last.
+    pub(crate) logged: String,
+    /// The pause after the last.
+    pub(crate) pause: Duration,
+}
+
 /// Shared by the main thread, workers and housekeeping.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
@@ -67,6 +76,8 @@ pub(crate) struct Shared {
     /// The journal of the pool, if it has one.
     pub(crate) journal: Option<Arc<PoolJournal>>,
     pub(crate) pool_files: PoolFiles,
+    /// Held while the place in the stream for replicas that the pool keeps is begun or ended.
+    pub(crate) place: Mutex<PlaceTries>,
     /// The append-only file, once it is open.
     pub(crate) log: OnceLock<Arc<Aof>>,
     /// Becomes true when the log is open.

@@ -169,6 +169,12 @@ impl Server {
         kill_process(self.process(), Signal::TERM).expect("SIGTERM can be sent");
     }
 
+    /// Lets the process stand still, or go on.
+    pub fn stop(&self, yes: bool) {
+        let signal = if yes { Signal::STOP } else { Signal::CONT };
+        kill_process(self.process(), signal).expect("a signal can be sent");
+    }
+
     /// Waits until the process has ended by itself.
     #[track_caller]
     pub fn wait(&mut self) -> ExitStatus {

@@ -30,7 +30,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
 /// wrote. Its writes may belong to a longer history, which this server had before it followed a
 /// primary for a while: then all of the present one counts.
 fn written_to(call: &Call<'_>) -> u64 {
-    call.session.replicated_to.min(call.engine.replication().stream().end())
+    call.session.replicated_to.min(call.engine.replication().stream().appended())
 }
 
 /// Refuses a wait for replicas on a server that has a primary.

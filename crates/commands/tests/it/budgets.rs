@@ -11,7 +11,9 @@ use crate::support::{Client, emulated, wire};
 use commands::spec::{READONLY, WRITE};
 use commands::{Engine, EngineOptions, Run};
 use fastrand::Rng;
-use pmem::{Counters, counters};
+use keyspace::StreamPosition;
+use pmem::{Counters, DomainRequest, MapOptions, Region, counters};
+use replication::ring::{Beginning, Medium, Ring};
 
 /// The maximum cost of one execution. `#` stands for the number of the round, `$` for 32 bytes, `^`
 /// before a key for the result of DUMP (before FUNCTION: of FUNCTION DUMP), `&` before a name for
@@ -388,6 +390,63 @@ fn every_write_keeps_its_budget() {
         }
     }
     assert!(over.is_empty(), "over budget:\n{}", over.join("\n"));
+}
+
+/// A ring whose lines are flushed.
+struct Lines(pmem::Partition);
+
+impl Medium for Lines {
+    fn write(&mut self, at: u64, bytes: &[u8]) {
+        self.0.store(at, bytes);
+    }
+
+    fn write_back(&mut self, at: u64, len: usize) {
+        self.0.flush(at, len);
+    }
+
+    fn fence(&mut self) {
+        self.0.fence();
+    }
+}
+
+/// A primary that keeps its place: the ring's lines are written back before the same fence, and no
+/// command changes anything that has no place.
+#[test]
+fn a_place_in_the_stream_costs_no_fence_and_no_write_loses_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(&folder.path().join("pool"));
+    let stream = engine.replication().stream();
+    stream.switch_on();
+    let size = 1 << 20;
+    let options =
+        MapOptions { emulate: true, domain: DomainRequest::Clwb, ..MapOptions::new(size) };
+    let region = Region::open(folder.path().join("ring"), &options).expect("a mapping");
+    region.grow(size).expect("space");
+    let lines = Lines(region.into_partitions(1).pop().expect("a partition"));
+    let position = || {
+        let position = stream.begin_ring(0, |position, kept| {
+            let (id, begun) = (position.id, position.end);
+            let beginning = Beginning { id, begun, kept, boot: [0; 16], key: 1 };
+            Ring::begin(Box::new(lines), size, &beginning)
+        })?;
+        let (id, offset) = (position.id.to_bytes(), position.end);
+        Some(StreamPosition { id, offset, db: None, second: None })
+    };
+    let kept = engine.keyspace().keep_own_position(position, 0);
+    assert!(kept.expect("a commit"));
+    let mut client = Client::new(&engine);
+    for (n, budget) in BUDGETS.iter().enumerate() {
+        let (fences, lines) = measure(&mut client, budget, 1000 * (n + 1));
+        println!("{:32} fences {fences}, lines {lines} ({})", budget.run, budget.lines);
+        assert!(fences <= FENCES, "{}: {fences} fences", budget.run);
+        assert!(engine.keyspace().kept_offset().is_some(), "{} loses the place", budget.run);
+    }
+    assert!(stream.reserves());
+    // What changes nothing here, but is sent to replicas, is lost with the commits before it.
+    for request in ["FLUSHALL", "FLUSHALL", "SELECT 3", "FLUSHDB", "FUNCTION FLUSH"] {
+        client.run(request);
+        assert_eq!(engine.keyspace().kept_offset(), Some(stream.end()), "{request}");
+    }
 }
 
 #[test]

@@ -409,7 +409,7 @@ fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
 
 #[test]
 fn transactions_begin_and_end_in_one_place() {
-    const ALONE: [&str; 15] = [
+    const ALONE: [&str; 16] = [
         ".commit()",
         "txn.commit(",
         "keyspace.begin(",
@@ -419,11 +419,12 @@ fn transactions_begin_and_end_in_one_place() {
         ".try_begin(",
         ".try_begin_as(",
         ".try_begin_one(",
-        ".try_expire_step(",
+        ".try_stage_expiry(",
         "keyspace.expire_step(",
         "keyspace().expire_step(",
         ".evict_step(",
-        ".evict_keys(",
+        ".stage_eviction_step(",
+        ".stage_eviction(",
         ".delete_lazily_expired(",
     ];
     // A dump is loaded before any client is served, so its changes have no such consequences; and a

@@ -24,33 +24,31 @@ impl Engine {
     /// keys are looked at. Returns true if enough of them had expired to make another step
     /// worthwhile at once.
     pub fn expire_step(&self, shard: usize, budget: usize) -> bool {
-        match self.keyspace().try_expire_step(shard, budget, self.clock.unix_ms()) {
-            Ok(Some((mut txn, progress))) => {
-                self.finish_step(&mut txn);
-                progress.more
-            }
-            Ok(None) | Err(_) => false,
+        let now = self.clock.unix_ms();
+        match self.keyspace().try_stage_expiry(shard, budget, now) {
+            Some((mut txn, progress)) => self.commit_step(&mut txn) && progress.more,
+            None => false,
         }
     }
 
     /// Deletes some keys by the eviction policy if more memory is in use than a limit allows.
     pub fn evict_some(&self) -> Evicted {
         let now = self.clock.unix_ns();
-        self.evicted(self.keyspace().evict_step(KEYS_AT_ONCE, now / 1_000_000, now))
+        self.evicted(self.keyspace().stage_eviction_step(KEYS_AT_ONCE, now / 1_000_000, now))
     }
 
     /// Evicts some keys however much memory is in use.
     pub(crate) fn evict_now(&self) -> Evicted {
         let now = self.clock.unix_ns();
-        self.evicted(self.keyspace().evict_keys(KEYS_AT_ONCE, now / 1_000_000, now))
+        self.evicted(self.keyspace().stage_eviction(KEYS_AT_ONCE, now / 1_000_000, now))
     }
 
     fn evicted(&self, step: Result<Option<Txn<'_>>, Error>) -> Evicted {
         match step {
-            Ok(Some(mut txn)) => {
-                self.finish_step(&mut txn);
-                Evicted::Some
-            }
+            Ok(Some(mut txn)) => match self.commit_step(&mut txn) {
+                true => Evicted::Some,
+                false => Evicted::Nothing,
+            },
             Err(Error::Locked(shard)) => Evicted::Locked(shard),
             Ok(None) | Err(_) => Evicted::Nothing,
         }

@@ -3,7 +3,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use keyspace::{Key, Losses, Txn};
+use ::replication::stream::Reserved;
+use keyspace::{CommitError, Key, Losses, Txn};
 use smallvec::SmallVec;
 
 use crate::engine::Engine;
@@ -62,7 +63,15 @@ pub(crate) struct Committed {
     pub(crate) changed: bool,
 }
 
-impl Unit<'_> {
+/// What a commit has left.
+struct Done<'u> {
+    /// The shards that it changed.
+    shards: Shards,
+    /// Its place in the stream for replicas, if that was reserved.
+    reserved: Option<Reserved<'u>>,
+}
+
+impl<'u> Unit<'u> {
     /// Commits the transaction, logs its effects, and notifies clients. After an error nothing was
     /// committed, unless the log failed.
     #[inline]
@@ -79,18 +88,22 @@ impl Unit<'_> {
         }
         let changed = lists && !txn.has_only_missed();
         let mut committed = None;
-        if changed || txn.is_dirty() {
+        if changed || txn.is_dirty() || self.needs_home(txn) {
             self.check_role()?;
             self.effects.put_before(txn.changes());
             let shards = self.changed_shards(txn);
+            let mut reserved = None;
             if self.engine.keyspace().keeps_position() {
-                self.set_position(txn);
+                reserved = self.set_position(txn);
             }
             if self.engine.replication().is_replica() {
                 self.note_own_change();
             }
-            txn.commit()?;
-            committed = Some(shards);
+            if let Err(error) = txn.commit() {
+                reserved.into_iter().for_each(|reserved| give_up(reserved, error));
+                return Err(error.into());
+            }
+            committed = Some(Done { shards, reserved });
         }
         self.notify(txn, changed, committed)
     }
@@ -116,17 +129,65 @@ impl Unit<'_> {
         }
     }
 
-    /// Says where the data is in the primary's stream after the commit of what it has sent, for
-    /// which the history is held. A part of a command is at no place: executing it once more might
-    /// change the data again.
+    /// Returns true if commands that change no data here, such as FLUSHALL without a key, must be
+    /// committed nevertheless: they may have changed data before a crash that takes that back, and
+    /// they would change data of replicas then. Their commit is lost with those before it.
+    #[inline]
+    fn needs_home(&self, txn: &Txn<'_>) -> bool {
+        self.engine.keyspace().keeps_position() && self.are_homeless(txn)
+    }
+
     #[cold]
-    fn set_position(&self, txn: &mut Txn<'_>) {
-        let Some(session) = &self.session else { return };
-        let received = session.received.as_ref().filter(|_| !matches!(self.role, Role::Part));
-        if let Some(received) = received {
-            let end = self.engine.replication().stream().end() + received.to_pass_on() as u64;
-            txn.set_stream_position(end, session.db);
+    fn are_homeless(&self, txn: &Txn<'_>) -> bool {
+        let replication = self.engine.replication();
+        let is_received = self.session.as_ref().is_some_and(|session| session.received.is_some());
+        let is_own = !is_received && !matches!(self.role, Role::Part);
+        is_own
+            && replication.stream().reserves()
+            && replication.takes_effects()
+            && self.effects.are_streamed()
+            && txn.locked().next().is_some()
+    }
+
+    /// Says where the data is in the stream after the commit: what a primary has sent, for which
+    /// the history is held, or in this server's own stream, in which the commit's place is reserved
+    /// then. A part of a command is at no place: executing it once more might change the data
+    /// again.
+    #[cold]
+    fn set_position(&mut self, txn: &mut Txn<'_>) -> Option<Reserved<'u>> {
+        if matches!(self.role, Role::Part) {
+            return None;
         }
+        let engine = self.engine;
+        let stream = engine.replication().stream();
+        let session = self.session.as_ref();
+        if let Some((session, received)) =
+            session.and_then(|session| Some((session, session.received.as_ref()?)))
+        {
+            let end = stream.end() + received.to_pass_on() as u64;
+            txn.set_stream_position(end, session.db);
+            return None;
+        }
+        if !stream.reserves() || !engine.replication().takes_effects() {
+            return None;
+        }
+        let is_collected = self.effects.enabled();
+        let Some((first, last, commands)) = self.effects.commands() else {
+            // Replicas do not need the change, such as the time when a consumer was seen.
+            if is_collected {
+                txn.keep_stream_position();
+            }
+            return None;
+        };
+        let changed = txn.dirty().next();
+        let home = changed.or_else(|| txn.locked().next())?;
+        let reserved =
+            stream.reserve(home, first.number() as u32, last.number() as u32, commands)?;
+        match changed {
+            Some(_) => txn.set_stream_position(reserved.end(), last),
+            None => txn.stage_stream_position(reserved.end(), last),
+        }
+        Some(reserved)
     }
 
     /// Notes a change of a replica's data that its primary did not send.
@@ -137,19 +198,6 @@ impl Unit<'_> {
         if is_own {
             self.engine.replication().set_own_changes(true);
         }
-    }
-
-    /// Like [`Unit::commit_and_notify`], for a transaction that the keyspace has committed by
-    /// itself, and that is still locked.
-    pub(super) fn adopt_and_notify(&mut self, txn: &mut Txn<'_>) -> Result<Committed, Failure> {
-        // The role may have changed between the commit and the collection of its effects.
-        if self.engine.replication().is_replica() && self.engine.replication().stream().is_on() {
-            self.engine.replication().stream().note_skipped();
-        }
-        self.effects.put_before(txn.changes());
-        self.effects.notify_of(txn.changes());
-        let shards: Shards = txn.locked().collect();
-        self.notify(txn, true, Some(shards))
     }
 
     /// Returns the shards in which readers may see a change: if databases were swapped, more than
@@ -164,14 +212,13 @@ impl Unit<'_> {
     }
 
     /// Logs the effects and notifies clients. `changed` says that the changes listed by the
-    /// transaction are this unit's; `committed` are the shards that a commit changed, if there was
-    /// one.
+    /// transaction are this unit's; `committed` is what a commit has left, if there was one.
     #[inline]
     fn notify(
         &mut self,
         txn: &mut Txn<'_>,
         changed: bool,
-        committed: Option<Shards>,
+        committed: Option<Done<'u>>,
     ) -> Result<Committed, Failure> {
         let durable_at = self.append(committed)?;
         let engine = self.engine;
@@ -188,8 +235,12 @@ impl Unit<'_> {
     /// Appends the effects to the log, and returns the offset that the reply must wait for. A
     /// journal has the committed changes already.
     #[inline]
-    fn append(&mut self, committed: Option<Shards>) -> Result<u64, Failure> {
-        let logged = self.append_commands(committed.is_some());
+    fn append(&mut self, committed: Option<Done<'u>>) -> Result<u64, Failure> {
+        let (committed, reserved) = match committed {
+            Some(Done { shards, reserved }) => (Some(shards), reserved),
+            None => (None, None),
+        };
+        let logged = self.append_commands(committed.is_some(), reserved);
         let Some(log) = self.engine.log() else { return Ok(0) };
         let end = match self.engine.logs_commands() {
             true => logged,
@@ -212,19 +263,19 @@ impl Unit<'_> {
         }
     }
 
-    /// Appends the effects to the log, if it takes commands, and to the stream for replicas.
-    /// Returns where they end in the log.
+    /// Appends the effects to the log, if it takes commands, and to the stream for replicas, in
+    /// which they may have a place already. Returns where they end in the log.
     #[inline]
-    fn append_commands(&mut self, committed: bool) -> Option<u64> {
+    fn append_commands(&mut self, committed: bool, reserved: Option<Reserved<'u>>) -> Option<u64> {
         let engine = self.engine;
         let log = engine.log().filter(|_| engine.logs_commands());
         // What a primary has sent is passed on as it came, even if this server has just become one.
         let is_received = self.session.as_ref().is_some_and(|session| session.received.is_some());
         let is_streamed = engine.replication().takes_effects() && !is_received;
-        if engine.replication().stream().is_on() && !is_streamed {
+        if engine.replication().stream().is_on() && !is_streamed && reserved.is_none() {
             self.pass_on(committed);
         }
-        if log.is_none() && !is_streamed {
+        if log.is_none() && !is_streamed && reserved.is_none() {
             return None;
         }
         // What is replayed is in the log already.
@@ -241,12 +292,16 @@ impl Unit<'_> {
         }
         let (first, last, commands) = self.effects.commands()?;
         let end = log.map(|log| log.append(first, last, commands));
-        if is_streamed {
-            let (first, last) = (first.number() as u32, last.number() as u32);
-            let end = engine.replication().stream().append(first, last, commands);
-            if let Some(session) = &mut self.session {
-                session.replicated_to = end;
+        let streamed = match reserved {
+            Some(reserved) => Some(reserved.show()),
+            None if is_streamed => {
+                let (first, last) = (first.number() as u32, last.number() as u32);
+                Some(engine.replication().stream().append(first, last, commands))
             }
+            None => None,
+        };
+        if let (Some(end), Some(session)) = (streamed, &mut self.session) {
+            session.replicated_to = end;
         }
         self.effects.forget_commands();
         end
@@ -268,6 +323,19 @@ impl Unit<'_> {
         if !is_passed && committed {
             stream.note_skipped();
         }
+    }
+}
+
+/// Ends the place of a commit that failed.
+#[cold]
+fn give_up(reserved: Reserved<'_>, error: CommitError) {
+    match error {
+        CommitError::Paused
+        | CommitError::Closed
+        | CommitError::UnresolvedLosses
+        | CommitError::Full => reserved.make_void(),
+        // Its record may have been written, and count after all.
+        _ => reserved.leave_open(),
     }
 }
 

@@ -41,13 +41,6 @@ impl Unit<'_> {
         Ok(self.serve(txn, committed))
     }
 
-    /// Handles the consequences of a transaction that the keyspace has committed by itself and that
-    /// is still locked.
-    fn adopt(mut self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
-        let committed = self.adopt_and_notify(txn)?;
-        Ok(self.serve(txn, committed))
-    }
-
     /// Serves the clients that wait for what was changed, and deletes keys that were found expired.
     #[inline]
     fn serve(self, txn: &mut Txn<'_>, committed: Committed) -> u64 {
@@ -65,11 +58,14 @@ impl Unit<'_> {
 }
 
 impl Engine {
-    /// Handles the consequences of the keyspace's own step (expiry, eviction), whose transaction
-    /// comes back committed and still locked.
-    pub fn finish_step(&self, txn: &mut Txn<'_>) {
-        // If the log has failed, deleted keys stay deleted: no reply shows it.
-        let _ = self.own_unit(&mut self.own_effects()).adopt(txn);
+    /// Commits the keyspace's own step (expiry, eviction). Returns false if nothing was committed:
+    /// the keys stay, also if this server has just become a replica, whose primary says what is
+    /// gone.
+    pub fn commit_step(&self, txn: &mut Txn<'_>) -> bool {
+        let mut effects = self.own_effects();
+        let unit = self.own_unit(&mut effects);
+        // If the log fails, deleted keys stay deleted: no reply shows it.
+        !self.replication().is_replica() && unit.commit(txn).is_ok()
     }
 
     /// Deletes the expired keys that commands found while they read, after their commit. If that

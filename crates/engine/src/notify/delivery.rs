@@ -88,7 +88,7 @@ impl Engine {
             (Delivery::Streamed(command), session) => {
                 self.replication().append_free(&command);
                 if let Some(session) = session {
-                    session.replicated_to = self.replication().stream().end();
+                    session.replicated_to = self.replication().stream().appended();
                 }
             }
             // Notified with the changes.

@@ -52,7 +52,7 @@ impl Engine {
     fn resume(&self, session: &mut Session, ending: Ending, out: &mut Writer) -> Outcome {
         // One that waited for a key may have been served by another's write.
         if session.waiter.as_ref().is_some_and(|waiter| !waiter.keys.is_empty()) {
-            session.replicated_to = self.replication().stream().end();
+            session.replicated_to = self.replication().stream().appended();
         }
         forget_waiter(session);
         session.client.seen_ms.store(self.clock().unix_ms(), Relaxed);

@@ -46,6 +46,12 @@ pub(crate) fn last_move(from: u64, words: &[u64]) -> Option<Option<(u64, u8)>> {
     Some(last)
 }
 
+/// Returns the offset in the word of a shard; none if nothing was committed there since a place
+/// began.
+pub(crate) fn moved_to(word: u64) -> Option<u64> {
+    (word != BEGUN).then_some(word >> DB_BITS)
+}
+
 fn move_to(offset: u64, db: Db) -> Moves {
     let word = offset << DB_BITS | (db.number() as u64 + 1);
     // An offset that does not fit is not kept.
@@ -58,6 +64,25 @@ impl Txn<'_> {
     #[inline]
     pub fn set_stream_position(&mut self, offset: u64, db: Db) {
         self.moves = move_to(offset, db);
+    }
+
+    /// Stages where a stream ends after a commit of commands that change no data, in the first of
+    /// the shards that are locked.
+    pub fn stage_stream_position(&mut self, offset: u64, db: Db) {
+        let first = self.shards.first();
+        if first.is_some_and(|shard| shard.word(shard.root(MOVED_ROOT)) != LOST) {
+            let word = match move_to(offset, db) {
+                Moves::To(word) => word,
+                Moves::Away | Moves::Nowhere => LOST,
+            };
+            self.stage_move(0, word);
+        }
+        self.moves = Moves::Nowhere;
+    }
+
+    /// Says that the next commit changes no data that anybody sees: a place stays where it is.
+    pub fn keep_stream_position(&mut self) {
+        self.moves = Moves::Nowhere;
     }
 
     /// Stages, in the first shard that is changed, where a place that moves is after the commit.

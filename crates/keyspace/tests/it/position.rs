@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::common::{NOW, db, emulated};
 use heap::Heap;
-use keyspace::{Db, Expire, Keyspace, StreamPosition};
+use keyspace::{Db, Expire, Keyspace, OwnPlace, StreamPosition};
 use pmem::{DomainRequest, MapOptions, Region};
 
 const SHARDS: usize = 2;
@@ -228,4 +228,40 @@ fn a_place_that_is_kept_costs_no_fence() {
     let with = cost(Some((90, db(0))));
     assert_eq!(with.0, without.0, "{with:?}, {without:?}");
     assert!(with.1 <= without.1 + 1, "{with:?}, {without:?}");
+}
+
+#[test]
+fn a_primarys_own_place_says_which_commits_there_are() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("pool");
+    let ks = emulated(&path, SHARDS);
+    let set_in = |ks: &Keyspace, shard: usize, offset: Option<u64>| {
+        let name =
+            (0..).map(|n| format!("key:{n}")).find(|name| ks.key(name.as_bytes()).shard() == shard);
+        set(ks, &name.expect("a key"), offset.map(|offset| (offset, db(0))));
+    };
+    set_in(&ks, 0, None);
+    assert!(ks.keep_own_position(|| Some(position(70)), NOW).expect("a commit"));
+    set_in(&ks, 1, Some(90));
+    set_in(&ks, 0, Some(80));
+    drop(ks);
+    // A start that is given up changes nothing of it.
+    for _ in 0..2 {
+        let ks = Keyspace::new(open(&path), NOW);
+        let (found, own) = ks.take_place().expect("a place");
+        let expected = StreamPosition { offset: 90, db: Some(0), ..position(70) };
+        assert_eq!(found, expected);
+        assert_eq!(own, Some(OwnPlace { begun: 70, shards: vec![80, 90] }));
+        assert_eq!(ks.kept_offset(), Some(90));
+    }
+    let ks = Keyspace::new(open(&path), NOW);
+    set_in(&ks, 0, None);
+    assert_eq!(ks.kept_offset(), None);
+    assert!(!ks.keep_own_position(|| None, NOW).expect("no commit"));
+    assert!(ks.keep_own_position(|| Some(position(100)), NOW).expect("a commit"));
+    drop(ks);
+    let ks = Keyspace::new(open(&path), NOW);
+    let (found, own) = ks.take_place().expect("a place");
+    assert_eq!(found, position(100));
+    assert_eq!(own, Some(OwnPlace { begun: 100, shards: vec![0, 0] }));
 }

@@ -1,5 +1,5 @@
-//! A history that outlives the process: a server that ended cleanly, with all of the stream in its
-//! data, begins with an empty stream at the same offset.
+//! A history that outlives the process: a server whose data has a place in the stream begins there,
+//! with an empty stream, or with the bytes before the place that were kept for it.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -8,24 +8,25 @@ use crate::Id;
 
 impl Stream {
     /// Continues, as a primary, what was there before the restart, under a new ID: replicas that
-    /// had all of it go on. The old ID would not do: another start from the same data could use
-    /// offsets twice.
-    pub fn continue_as_primary(&self, saved: &Position, next: Id) {
+    /// had all of it, or all but some of the bytes in `kept`, which end there, go on. The old ID
+    /// would not do: another start from the same data could use offsets twice.
+    pub fn continue_as_primary(&self, saved: &Position, kept: &[u8], next: Id) {
         let second = Some((saved.id, saved.end));
-        self.begin_at(&Position { id: next, second, db: None, ..*saved }, saved.second);
+        self.begin_at(&Position { id: next, second, db: None, ..*saved }, kept, saved.second);
     }
 
     /// Continues, as a replica, where it was before the restart.
     pub fn continue_as_replica(&self, saved: &Position) {
-        self.begin_at(saved, None);
+        self.begin_at(saved, &[], None);
     }
 
-    fn begin_at(&self, position: &Position, third: Option<(Id, u64)>) {
+    fn begin_at(&self, position: &Position, kept: &[u8], third: Option<(Id, u64)>) {
         let mut state = self.state();
         (state.id, state.second, state.third) = (position.id, position.second, third);
-        (state.end, state.db) = (position.end, position.db);
+        (state.end, state.db) = (position.end - kept.len() as u64, position.db);
         self.next_epoch(&mut state);
-        state.forget();
+        self.forget(&mut state);
+        state.push(kept);
         self.changed.store(position.end, Release);
         self.end.store(position.end, Release);
         self.is_on.store(true, Relaxed);
@@ -51,7 +52,7 @@ mod tests {
     #[test]
     fn a_primary_continues_under_a_new_id_for_those_that_had_all() {
         let stream = Arc::new(Stream::new(id(0), 1000));
-        stream.continue_as_primary(&saved(), id(2));
+        stream.continue_as_primary(&saved(), b"", id(2));
         assert!(stream.is_on());
         assert_eq!(stream.third(), Some((id(9), 40)));
         assert!(stream.resume(id(1), 69).is_none(), "the bytes are gone");
@@ -66,6 +67,18 @@ mod tests {
         assert!(stream.resume(id(1), 70).is_some());
         assert!(stream.resume(id(1), 71).is_none(), "that is of another start");
         assert!(stream.resume(id(2), 71).is_some());
+    }
+
+    #[test]
+    fn a_primary_has_what_was_kept_for_replicas_that_are_behind() {
+        let stream = Arc::new(Stream::new(id(0), 1000));
+        stream.continue_as_primary(&saved(), b"0123456789", id(2));
+        assert_eq!(stream.end(), 70);
+        assert!(stream.resume(id(1), 59).is_none());
+        let (_, mut cursor) = stream.resume(id(1), 63).expect("it is kept");
+        let mut bytes = Vec::new();
+        assert_eq!(cursor.read(u64::MAX, &mut bytes), Ok(7));
+        assert_eq!(bytes, b"3456789");
     }
 
     #[test]

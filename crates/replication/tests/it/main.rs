@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod crashes;
 mod dump;
 mod handshake;
 mod pieces;

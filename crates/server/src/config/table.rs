@@ -5,18 +5,16 @@
 //! `docs/configuration.md` too. They are those that Redis 7.0.15 answers to `CONFIG GET *`, after
 //! Perdura's own; `save` has another default ([`super::special::SAVE_POINTS`]).
 
-use commands::admin::SlowLog;
-use commands::{DeniedLog, Settings};
+use commands::{DeniedLog, Settings, admin::SlowLog};
 use keyspace::Eviction;
 
-use super::CommandLine;
-use super::choice::*;
 use super::kind::{I32, I64, Kind::*, U32, U64};
 use super::row::Change::{Fixed, Live, Pinned, Protected};
 use super::row::Why::{Cluster, Design, Foreground, Later, Replication, Tls};
 use super::row::{Effect::*, Field, Row, put};
 use super::special::{OUTPUT_LIMITS, OutputLimit, USUAL_SESSIONS};
 use super::value::{Bytes, MemoryShare, Value, text};
+use super::{CommandLine, choice::*};
 
 const ENGINE: Settings = Settings::DEFAULT;
 const EVICTION: Eviction = Eviction::DEFAULT;
@@ -417,6 +415,8 @@ directives! {
         /// Bytes of the stream that are kept for replicas that come back.
         repl_backlog_size: u64 = 64 << 20 =>
             ("repl-backlog-size", Memory(1, I64), Live).then(RequireReplicas);
+        /// Bytes of the stream that a file beside the pool keeps over a crash; 0 for none.
+        repl_durable_size: u64 = 0 => ("repl-durable-size", Memory(0, 4 << 30), Live);
         /// Seconds without replicas after which the stream ends; 0 for never.
         repl_backlog_ttl: i64 = 3600 => ("repl-backlog-ttl", Int(0, I64), Live);
         /// Send dumps to replicas while they are made; with `no` they are made in files in `dir`.

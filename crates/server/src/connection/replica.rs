@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use commands::admin::{DumpForm, SentDump};
-use commands::{ReplyMode, StreamPoint};
+use commands::{Engine, ReplyMode, StreamPoint};
 use replication::stream::BLOCK;
 use replication::{Cursor, Lost, Replica, Stage};
 use tokio::sync::mpsc::Receiver;
@@ -67,6 +67,18 @@ fn warn_of_loss(Replica { host, port, .. }: &Replica) {
     );
 }
 
+/// Returns why no dump can be given at this moment, while all shards are locked.
+fn refusal(engine: &Engine) -> Option<&'static [u8]> {
+    let replication = engine.replication();
+    if replication.is_replica() && !replication.is_linked() {
+        // It has dropped its data meanwhile, or is about to.
+        return Some(b"-NOMASTERLINK Can't SYNC while not connected with my master\r\n");
+    }
+    // A commit may count, or not: the data is at no place that a replica could have.
+    let is_open = replication.stream().has_pending();
+    is_open.then_some(b"-NOMASTERLINK Can't SYNC before this server is restarted\r\n")
+}
+
 /// Sends a dump. Returns the replica's place in the stream, after it said that it has the dump.
 async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Cursor> {
     let cut: Arc<Mutex<Option<Cut>>> = Arc::default();
@@ -91,9 +103,8 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
             let stream = engine.replication().stream();
             engine.replication().switch_on();
             let is_replica = engine.replication().is_replica();
-            if is_replica && !engine.replication().is_linked() {
-                // It has dropped its data meanwhile, or is about to.
-                return b"-NOMASTERLINK Can't SYNC while not connected with my master\r\n".to_vec();
+            if let Some(refusal) = refusal(&engine) {
+                return refusal.to_vec();
             }
             let (position, cursor) = if is_replica { stream.cut_received() } else { stream.cut() };
             *selected.lock().unwrap_or_else(PoisonError::into_inner) = position.db;

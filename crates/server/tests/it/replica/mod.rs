@@ -10,6 +10,7 @@ mod chain;
 mod change_over;
 mod clients;
 mod configured;
+mod crash;
 mod expiry;
 mod failover;
 mod fake;

@@ -1,6 +1,6 @@
 //! Restarts: whoever ends by SIGTERM or SHUTDOWN, and those who follow it, continue without a dump,
-//! and so does a replica with a pool after kill -9. After that of a primary, or if anything was
-//! changed without the stream, all data is sent.
+//! and so does a replica with a pool after kill -9, and those who follow a primary with a pool. If
+//! anything was changed without the stream, all data is sent.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -19,18 +19,24 @@ fn saved() -> Launch {
     volatile().args(["--save", "3600 1"])
 }
 
-fn journal() -> Launch {
+pub(super) fn journal() -> Launch {
     quiet(Launch::perdura_journal("everysec")).args(["--journal-size", "16mb"])
 }
 
-fn pmem() -> Launch {
+pub(super) fn pmem() -> Launch {
     quiet(Launch::perdura_pmem())
 }
 
 /// Returns how many replicas got a dump, and how many continued.
-fn syncs(server: &Server) -> [u64; 2] {
+pub(super) fn syncs(server: &Server) -> [u64; 2] {
     let stats = server.client().info("stats");
     ["sync_full", "sync_partial_ok"].map(|field| stats[field].parse().expect("a count"))
+}
+
+/// Returns where replicas would continue after a crash, -1 if with a dump.
+pub(super) fn kept_place(server: &Server) -> i64 {
+    let place = server.client().info("persistence")["pool_stream_offset"].parse();
+    place.expect("an offset")
 }
 
 /// Writes until the connection ends, some of it with short times.
@@ -111,11 +117,12 @@ fn check_primary(primary: Launch, replica: Launch) {
     }
     assert_eq!((count_in_log(&replica, FULL), count_in_log(&sub, FULL)), (1, 1));
     // A crash.
+    let has_pool = kept_place(&primary) >= 0;
     primary.crash();
     primary.client().check("SET crashed 1", "OK");
     wait_for_link(&mut reader);
     check_equal(&mut primary.client(), &mut reader);
-    assert_eq!(syncs(&primary), [1, 0]);
+    assert_eq!(syncs(&primary), if has_pool { [0, 1] } else { [1, 0] });
 }
 
 #[test]

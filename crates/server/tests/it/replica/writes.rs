@@ -117,13 +117,26 @@ fn write(random: &mut Rng) -> Vec<String> {
 
 /// Sends some random writes in a pipeline, of which some are a transaction.
 pub(super) fn write_some(client: &mut Client, random: &mut Rng) {
+    assert!(try_to_write_some(client, random), "no replies");
+}
+
+/// Does the same, and returns false if the connection has ended.
+pub(super) fn try_to_write_some(client: &mut Client, random: &mut Rng) -> bool {
     let count = random.usize(1..20);
-    let mut requests: Vec<Vec<String>> = (0..count).map(|_| write(random)).collect();
+    let mut requests = Vec::new();
+    for _ in 0..count {
+        let request = write(random);
+        if request[0].starts_with("FLUSH") && random.bool() {
+            // The second removes nothing.
+            requests.push(request.clone());
+        }
+        requests.push(request);
+    }
     if random.u8(..3) == 0 {
         requests.insert(0, vec!["MULTI".to_owned()]);
         requests.push(vec!["EXEC".to_owned()]);
     }
-    client.pipeline(&requests).expect("replies");
+    client.pipeline(&requests).is_ok()
 }
 
 /// Runs `then` while three clients write to the server.
