@@ -124,10 +124,14 @@ fn no_command_loses_the_place() {
 
 /// Returns the file with the end of the primary's stream.
 fn ring_of(primary: &Server) -> PathBuf {
-    let files = std::fs::read_dir(primary.folder()).expect("a folder");
     let is_ring = |path: &PathBuf| path.extension().is_some_and(|end| end == "stream");
-    let mut rings = files.map(|file| file.expect("a file").path()).filter(is_ring);
-    rings.next().expect("a ring")
+    let find = || {
+        let files = std::fs::read_dir(primary.folder()).expect("a folder");
+        files.map(|file| file.expect("a file").path()).find(is_ring)
+    };
+    // It gets its name when the pool names it.
+    wait_until("a ring", || find().is_some());
+    find().expect("a ring")
 }
 
 /// Kills the primary, and checks that its replica needs no dump.
