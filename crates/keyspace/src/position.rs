@@ -24,8 +24,8 @@
 //!
 //! ```text
 //! 100       0 for none; else 1 for a final place, 4 for a moving one or 8 for an own one | 2 if
-//!           there is a second history | 16 if the data is a replica's | database + 1 (0: none selected) in bits 8..16 | epoch in
-//!           bits 32..64
+//!           there is a second history | 16 if the data is a replica's | database + 1 (0: none
+//!           selected) in bits 8..16 | epoch in bits 32..64
 //! 101       offset
 //! 102..105  ID of the history: 20 bytes, zeros
 //! 105..108  ID of the second history
