@@ -224,15 +224,13 @@ impl Lists<'_, '_> {
         count: u64,
         mut take: impl FnMut(&[u8]),
     ) -> Result<(u64, u64), Error> {
-        self.edit(db, key, |edit, mut list| {
+        self.edit(db, key, |edit, list| {
             let len = list.len(edit.shard)?;
             let count = count.min(len);
-            for _ in 0..count {
-                let take = |shard: &Shard<'_>, element: Element<'_>| {
-                    take(text(shard, element).as_ref());
-                };
-                list = list.pop(edit.shard, edit.queue, side, edit.verify, take)?;
-            }
+            let take = |shard: &Shard<'_>, element: Element<'_>| {
+                take(text(shard, element).as_ref());
+            };
+            let list = list.pop(edit.shard, edit.queue, side, count, edit.verify, take)?;
             Ok((list, (count, len - count)))
         })
     }

@@ -16,12 +16,14 @@ const fn back_len(item: usize) -> usize {
 }
 
 /// Returns the bytes of an element.
+#[inline]
 pub(super) fn len_of(item: Item<'_>) -> usize {
     let item = item.encoded_len();
     item + back_len(item)
 }
 
 /// Appends an element to `out`.
+#[inline]
 pub(super) fn encode(item: Item<'_>, out: &mut Vec<u8>) {
     let from = out.len();
     item.encode(out);
@@ -37,6 +39,7 @@ pub(super) fn encode(item: Item<'_>, out: &mut Vec<u8>) {
 }
 
 /// Returns the element at the start of `bytes`, and how many of them it takes.
+#[inline]
 pub(super) fn first(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     let (item, len) = Item::decode(bytes)?;
     let all = len + back_len(len);
