@@ -39,7 +39,7 @@ pub(super) fn encode(item: Item<'_>, out: &mut Vec<u8>) {
 }
 
 /// Returns the element at the start of `bytes`, and how many of them it takes.
-#[inline]
+#[inline(always)]
 pub(super) fn first(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     let (item, len) = Item::decode(bytes)?;
     let all = len + back_len(len);
@@ -47,7 +47,19 @@ pub(super) fn first(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
 }
 
 /// Returns the element at the end of `bytes`, and how many of them it takes.
+#[inline(always)]
 pub(super) fn last(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
+    let (&len, rest) = bytes.split_last()?;
+    if len >= 0x80 {
+        return longer(bytes);
+    }
+    let begin = rest.len().checked_sub(usize::from(len))?;
+    let (item, found) = Item::decode(&rest[begin..])?;
+    (found == usize::from(len)).then_some((item, found + 1))
+}
+
+/// Returns the element at the end of `bytes` if its length takes more than one byte.
+fn longer(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     let mut len = 0;
     for (number, &byte) in bytes.iter().rev().take(3).enumerate() {
         len |= usize::from(byte & 0x7f) << (7 * number);

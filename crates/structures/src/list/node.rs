@@ -266,7 +266,7 @@ pub(super) struct Elements<'v> {
 
 impl<'v> Elements<'v> {
     /// Returns the next element, and its bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn step(&mut self) -> Option<(Item<'v>, usize)> {
         self.left = self.left.checked_sub(1)?;
         if self.left_to_right {
@@ -283,7 +283,7 @@ impl<'v> Elements<'v> {
 impl<'v> Iterator for Elements<'v> {
     type Item = Item<'v>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Item<'v>> {
         self.step().map(|(item, _)| item)
     }
