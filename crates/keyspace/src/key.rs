@@ -138,6 +138,18 @@ impl<'a> Key<'a> {
         self.shard as usize
     }
 
+    /// Returns true if it is probably the same key as another.
+    #[inline]
+    pub fn has_hash_of(&self, other: &Key<'_>) -> bool {
+        self.hash == other.hash
+    }
+
+    /// Takes over the slot in which a prefetch saw another key of the same hash.
+    #[inline]
+    pub fn set_hint_of(&mut self, other: &Key<'_>) {
+        self.slot_hint = other.slot_hint;
+    }
+
     /// Returns an error if no entry can have so long a key.
     #[inline]
     pub(crate) fn check_len(&self) -> Result<(), Error> {
