@@ -200,7 +200,8 @@ mod tests {
     fn words_have_the_checksum_of_their_bytes() {
         let words: [u64; 9] = std::array::from_fn(|n| 0x9e37_79b9_7f4a_7c15 << n ^ n as u64);
         for count in 0..words.len() {
-            let bytes: Vec<u8> = words[..count].iter().flat_map(|word| word.to_le_bytes()).collect();
+            let bytes: Vec<u8> =
+                words[..count].iter().flat_map(|word| word.to_le_bytes()).collect();
             assert_eq!(crc32c_words(&words[..count]), crc32c(&bytes));
             let first = words[count].to_le_bytes();
             assert_eq!(crc32c_six_bytes(words[count]), crc32c(&first[..6]));
