@@ -106,34 +106,23 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the item at the start of `bytes`, and how many of them it takes; `None` if there is
-    /// no item. Small ones are decoded without a call, whose result would go through memory.
-    #[inline(always)]
+    /// no item.
+    #[inline]
     pub fn decode(bytes: &'a [u8]) -> Option<(Item<'a>, usize)> {
         let (&head, rest) = bytes.split_first()?;
+        let string =
+            |head: usize, len: usize| Some((Item::Bytes(bytes.get(head..head + len)?), head + len));
         match head {
             0..STRING => Some((Item::Int(i64::from(head)), 1)),
-            STRING..INT_13 => {
-                let len = usize::from(head & 63);
-                Some((Item::Bytes(rest.get(..len)?), 1 + len))
-            }
-            _ => Item::decode_larger(head, rest),
-        }
-    }
-
-    /// Decodes an item that begins with `head` and continues with `rest`, and is no small one.
-    fn decode_larger(head: u8, rest: &'a [u8]) -> Option<(Item<'a>, usize)> {
-        let string = |before: usize, len: usize| {
-            Some((Item::Bytes(rest.get(before..before + len)?), 1 + before + len))
-        };
-        match head {
+            STRING..INT_13 => string(1, usize::from(head & 63)),
             INT_13..STRING_12 => {
                 let high = i64::from((head as i8) << 3) << 5;
                 Some((Item::Int(high | i64::from(*rest.first()?)), 2))
             }
             STRING_12..STRING_32 => {
-                string(1, usize::from(head & 15) << 8 | usize::from(*rest.first()?))
+                string(2, usize::from(head & 15) << 8 | usize::from(*rest.first()?))
             }
-            STRING_32 => string(4, u32::from_le_bytes(*rest.first_chunk()?) as usize),
+            STRING_32 => string(5, u32::from_le_bytes(*rest.first_chunk()?) as usize),
             INT_16 => Some((Item::Int(i16::from_le_bytes(*rest.first_chunk()?).into()), 3)),
             INT_32 => Some((Item::Int(i32::from_le_bytes(*rest.first_chunk()?).into()), 5)),
             INT_64 => Some((Item::Int(i64::from_le_bytes(*rest.first_chunk()?)), 9)),

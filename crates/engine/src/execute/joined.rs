@@ -182,7 +182,7 @@ impl Engine {
 
     /// Executes steps from the front in an open transaction; returns how many. Returns none if they
     /// must be executed one by one.
-    #[inline]
+    #[inline(always)]
     fn execute_front<'a>(
         &self,
         call: &mut Call<'a>,

@@ -115,6 +115,7 @@ impl<'a> Step<'a> {
         }
     }
 
+    #[inline(never)]
     fn run_with_others(
         &self,
         joined: RunJoined,
@@ -147,7 +148,7 @@ impl<'a> Step<'a> {
     }
 
     /// Makes this the command that is executed, and returns the state before it.
-    #[inline]
+    #[inline(always)]
     fn begin(&self, call: &mut Call<'a>, txn: &mut Txn<'_>) -> Before {
         self.enter(call);
         txn.set_touches(self.command.touches(&call.session.client));
@@ -177,7 +178,7 @@ struct Before {
 
 impl Before {
     /// Adds the events and the deletions of keys that the step found expired, in their place.
-    #[inline]
+    #[inline(always)]
     fn settle(self, call: &mut Call<'_>, txn: &Txn<'_>) {
         if let Some(recorded) = call.effects.recorded()
             && txn.pending_changes() > recorded
@@ -194,6 +195,7 @@ impl Before {
     }
 
     /// Undoes the step.
+    #[cold]
     fn undo(self, call: &mut Call<'_>, txn: &mut Txn<'_>) {
         if let Some(savepoint) = self.savepoint
             && FaultPoint::RollBackStep.is_enabled()
