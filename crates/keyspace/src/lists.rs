@@ -67,7 +67,10 @@ impl ListRef<'_> {
         mut visit: impl FnMut(&[u8]) -> bool,
     ) -> Result<(), Error> {
         let verify = self.shard.heap().is_durable();
-        let show = |element: Element<'_>| visit(text(self.shard, element).as_ref());
+        let show = |element: Element<'_>| match element {
+            Element::Item(Item::Bytes(bytes)) => visit(bytes),
+            other => visit(text(self.shard, other).as_ref()),
+        };
         let done = self.list.visit(self.shard, index, from, verify, show);
         done.map_err(|_| self.damaged())
     }

@@ -347,15 +347,8 @@ impl List {
                         Side::Head => own as usize,
                         Side::Tail => count - 1 - (own as usize).min(count - 1),
                     });
-                    let mut shown = 0;
-                    for item in node.elements(view, from) {
-                        shown += 1;
-                        if shown > skipped && !visit(Element::Item(item)) {
-                            return Ok(());
-                        }
-                    }
-                    if shown != count {
-                        return Err(node.damaged("list node's elements"));
+                    if !node.visit(view, from, skipped, |item| visit(Element::Item(item)))? {
+                        return Ok(());
                     }
                 }
             }

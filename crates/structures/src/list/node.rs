@@ -139,6 +139,33 @@ impl Node {
         Elements { bytes, left: self.window.count, left_to_right }
     }
 
+    /// Shows elements from one side on, without the first `skipped`, until `visit` returns `false`.
+    /// Returns whether it did, or an error if there are not as many as there should be.
+    #[inline]
+    pub(super) fn visit<'v, V: View>(
+        &self,
+        view: &'v V,
+        from: Side,
+        skipped: usize,
+        mut visit: impl FnMut(Item<'v>) -> bool,
+    ) -> Result<bool, Damaged> {
+        let mut elements = self.elements(view, from);
+        let missing = || self.damaged("list node's elements");
+        for _ in 0..skipped {
+            elements.step().ok_or_else(missing)?;
+        }
+        for _ in skipped..self.window.count {
+            let goes_on = match elements.step_short() {
+                Some(text) => visit(Item::Bytes(text)),
+                None => visit(elements.step().ok_or_else(missing)?.0),
+            };
+            if !goes_on {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Takes elements from the front of `items` and adds them at one side of the node, one after
     /// the other: all that fit in place, or else the first.
     pub(super) fn push<'i, S: Store>(
@@ -265,8 +292,24 @@ pub(super) struct Elements<'v> {
 }
 
 impl<'v> Elements<'v> {
-    /// Returns the next element, and its bytes.
+    /// Returns the next element if it is a short string; otherwise does nothing.
     #[inline(always)]
+    fn step_short(&mut self) -> Option<&'v [u8]> {
+        let left = self.left.checked_sub(1)?;
+        let (text, rest);
+        if self.left_to_right {
+            text = entry::first_short(self.bytes)?;
+            rest = &self.bytes[text.len() + 2..];
+        } else {
+            text = entry::last_short(self.bytes)?;
+            rest = &self.bytes[..self.bytes.len() - text.len() - 2];
+        }
+        (self.left, self.bytes) = (left, rest);
+        Some(text)
+    }
+
+    /// Returns the next element, and its bytes.
+    #[inline]
     pub(super) fn step(&mut self) -> Option<(Item<'v>, usize)> {
         self.left = self.left.checked_sub(1)?;
         if self.left_to_right {
@@ -283,7 +326,7 @@ impl<'v> Elements<'v> {
 impl<'v> Iterator for Elements<'v> {
     type Item = Item<'v>;
 
-    #[inline(always)]
+    #[inline]
     fn next(&mut self) -> Option<Item<'v>> {
         self.step().map(|(item, _)| item)
     }
