@@ -2,7 +2,7 @@
 //!
 //! All are logged as the LPOP or RPOP that they amount to.
 
-use engine::call::{Call, Run};
+use engine::call::{Call, Run, Step};
 use engine::failure::{Done, Failure, SYNTAX};
 use engine::notify::events::EventClass;
 use engine::spec::*;
@@ -26,6 +26,7 @@ pub(crate) const LPOP: CommandSpec = CommandSpec {
     args: &[key("key", 0), integer("count").since("6.2.0").optional()],
     weigh: Some(weights::reads_count),
     run: Run::Keys(lpop),
+    joined: Some(lpop_joined),
     ..CommandSpec::EMPTY
 };
 
@@ -47,6 +48,7 @@ pub(crate) const RPOP: CommandSpec = CommandSpec {
     args: &[key("key", 0), integer("count").since("6.2.0").optional()],
     weigh: Some(weights::reads_count),
     run: Run::Keys(rpop),
+    joined: Some(rpop_joined),
     ..CommandSpec::EMPTY
 };
 
@@ -86,6 +88,51 @@ fn pop(call: &mut Call<'_>, txn: &mut Txn<'_>, side: Side) -> Done {
         call.notify_taken(EventClass::List, txn, event(side), &key);
     }
     Ok(())
+}
+
+fn lpop_joined<'a>(
+    call: &mut Call<'a>,
+    txn: &mut Txn<'_>,
+    steps: &[Step<'a>],
+) -> Result<usize, Failure> {
+    pop_joined(call, txn, steps, Side::Head)
+}
+
+fn rpop_joined<'a>(
+    call: &mut Call<'a>,
+    txn: &mut Txn<'_>,
+    steps: &[Step<'a>],
+) -> Result<usize, Failure> {
+    pop_joined(call, txn, steps, Side::Tail)
+}
+
+/// Pops one element for each of several requests, from a list that has more.
+fn pop_joined<'a>(
+    call: &mut Call<'a>,
+    txn: &mut Txn<'_>,
+    steps: &[Step<'a>],
+    side: Side,
+) -> Result<usize, Failure> {
+    let (db, key) = (call.db(), call.key(0));
+    let Some(entry) = txn.peek(db, &key) else { return Ok(0) };
+    let most = txn.list(&entry)?.len()?.saturating_sub(1);
+    let steps = pops_of_one(steps, most);
+    if steps.is_empty() {
+        return Ok(0);
+    }
+    txn.lists().pop(db, &key, side, steps.len() as u64, |element| call.out.bulk(element))?;
+    for step in steps {
+        call.begin_joined(step);
+        call.wrote();
+        call.notify(EventClass::List, event(side), &key);
+    }
+    Ok(steps.len())
+}
+
+/// Returns the requests at the front that pop one element and have no count, at most so many.
+pub(crate) fn pops_of_one<'s, 'a>(steps: &'s [Step<'a>], most: u64) -> &'s [Step<'a>] {
+    let plain = steps.iter().take_while(|step| step.args.len() == 2).count();
+    &steps[..plain.min(usize::try_from(most).unwrap_or(plain))]
 }
 
 pub(crate) const LMPOP: CommandSpec = CommandSpec {
