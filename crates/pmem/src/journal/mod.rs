@@ -39,6 +39,7 @@ mod place;
 mod pool_file;
 mod pool_progress;
 mod read;
+mod read_ahead;
 mod ring;
 mod scan;
 #[cfg(feature = "sim")]
