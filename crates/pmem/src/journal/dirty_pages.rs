@@ -1,8 +1,12 @@
-//! Pages of the working memory that the pool's file lacks: one bit for each.
+//! Pages of the working memory that the pool's file lacks: a bit for each.
 //!
 //! A page is marked when lines of it are appended, under the buffer's lock, and its mark is taken
 //! under the same lock before the page is copied for the file. So a line that is appended after the
 //! mark was taken marks the page again, and a line that was appended before is in the copy.
+//!
+//! Two runs with one page between them are written as one, if that page was marked at some time: a
+//! page more costs the disk and the kernel less than a write more. Such a page is in memory, and has
+//! its space in the file.
 
 use super::batch::LineRange;
 use crate::fault_points::FaultPoint;
@@ -15,10 +19,12 @@ pub(super) const PAGE_LINES: u64 = PAGE / LINE;
 /// Number of words that are examined under one lock: those of 1 GiB.
 const LOOKED_AT: usize = 4096;
 
-/// One bit for each page, by number.
+/// Two bits for each page, by number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DirtyPages {
     words: Vec<u64>,
+    /// Pages that were marked at some time.
+    ever: Vec<u64>,
     /// The end of the last marked line: the region may end within its page.
     end: u64,
 }
@@ -36,9 +42,11 @@ impl DirtyPages {
         self.end = self.end.max(end);
         if self.words.len() as u64 <= last / 64 {
             self.words.resize(last as usize / 64 + 1, 0);
+            self.ever.resize(last as usize / 64 + 1, 0);
         }
         for page in first..=last {
             self.words[page as usize / 64] |= 1 << (page % 64);
+            self.ever[page as usize / 64] |= 1 << (page % 64);
         }
     }
 
@@ -64,10 +72,23 @@ impl DirtyPages {
             }
             at += u64::from(rest.trailing_zeros());
             *word &= !(1 << (at % 64));
+            if left > 1 && self.is_gap(runs, at) {
+                push(runs, at - 1, self.end);
+                left -= 1;
+            }
             push(runs, at, self.end);
             (at, left) = (at + 1, left - 1);
         }
         Some(at)
+    }
+
+    /// Returns true if just one page is between the last run and a page, and was marked at some
+    /// time.
+    fn is_gap(&self, runs: &[LineRange], page: u64) -> bool {
+        let end = runs.last().map(|last| (last.first + last.lines) / PAGE_LINES);
+        end.is_some_and(|end| {
+            end + 1 == page && self.ever[end as usize / 64] >> (end % 64) & 1 != 0
+        })
     }
 }
 
@@ -120,6 +141,27 @@ mod tests {
         assert_eq!(pages.take(6, 3, &mut runs), Some(11));
         assert_eq!(runs, [6, 8, 10].map(|page| lines(page * PAGE_LINES, PAGE_LINES)));
         assert_eq!(take_all(&mut pages, 2).len(), 7);
+    }
+
+    #[test]
+    fn a_page_between_two_runs_is_taken_too_if_it_was_ever_marked() {
+        let mut pages = DirtyPages::default();
+        let mark = |pages: &mut DirtyPages, marked: &[u64]| {
+            marked.iter().for_each(|page| pages.mark(lines(page * PAGE_LINES, 1)));
+        };
+        mark(&mut pages, &[1, 3, 4, 5, 8, 63, 64, 65, 200]);
+        assert_eq!(take_all(&mut pages, 100).len(), 5);
+        let again = [0, 2, 3, 5, 8, 10, 63, 65, 200];
+        mark(&mut pages, &again);
+        let run = |page: u64, count: u64| lines(page * PAGE_LINES, count * PAGE_LINES);
+        let last = lines(200 * PAGE_LINES, 1);
+        let expected = [run(0, 6), run(8, 1), run(10, 1), run(63, 3), last];
+        assert_eq!(take_all(&mut pages, 100), expected);
+        // Not if that would be one page more than asked for.
+        mark(&mut pages, &again);
+        let mut runs = Vec::new();
+        assert_eq!(pages.take(0, 2, &mut runs), Some(3));
+        assert_eq!(runs, [run(0, 1), run(2, 1)]);
     }
 
     #[test]
