@@ -10,13 +10,16 @@
 #![allow(unsafe_code, reason = "the kernel writes from memory after the call has returned")]
 
 use crate::mapping::PAGE;
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, fstatfs, open};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
 /// The maximum number of writes under way.
 const DEPTH: usize = 64;
+/// File systems that pass such a write to the disk and return, by their `statfs` number: ext4 and
+/// XFS. Others accept it, and wait for the disk, one write after the other.
+const ASYNCHRONOUS: [u32; 2] = [0xef53, 0x5846_5342];
 /// `IOCB_CMD_PWRITE`.
 const WRITE: u16 = 1;
 
@@ -61,8 +64,12 @@ struct Context(libc::c_ulong);
 pub(super) type Write<'b> = (u64, &'b [u8]);
 
 impl DirectFile {
-    /// Opens a file once more; returns `None` if the system or the file system refuses that.
+    /// Opens a file once more; returns `None` if the system or the file system refuses that, or
+    /// writes one by one.
     pub(super) fn of(file: &File) -> Option<DirectFile> {
+        if !ASYNCHRONOUS.contains(&(fstatfs(file).ok()?.f_type as u32)) {
+            return None;
+        }
         let again = format!("/proc/self/fd/{}", file.as_raw_fd());
         let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
         let file = File::from(open(again, flags, Mode::empty()).ok()?);

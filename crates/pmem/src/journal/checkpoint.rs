@@ -25,7 +25,7 @@
 use super::append::CopyLines;
 use super::batch::LineRange;
 use super::core::{Count, Journal, locked};
-use super::dirty_pages::PAGE_LINES;
+use super::dirty_pages::{PAGE_LINES, Taken};
 use super::error::JournalError;
 use super::layout::at_once;
 use super::pace::Speed;
@@ -167,7 +167,7 @@ impl Journal {
     ) -> Result<bool, JournalError> {
         let Checkpointer { said, said_at, copies, speed, .. } = checkpointer;
         copies.clear((group() + 1) * PAGE);
-        let next = self.copy_pages(pass.next, copies, copy)?;
+        let Taken { next, marks } = self.copy_pages(pass.next, copies, copy)?;
         pass.next = next.unwrap_or(pass.next);
         if copies.is_empty() {
             return Ok(next.is_some());
@@ -191,7 +191,7 @@ impl Journal {
         self.write_runs_to_pool(&copies.writes())?;
         let len = copies.len();
         self.progress.count(Count::BytesApplied, len);
-        speed.add(len.div_ceil(PAGE));
+        speed.add(marks);
         pass.unsynced += len;
         if pass.unsynced >= sync_each() {
             self.sync_pool()?;
@@ -200,17 +200,16 @@ impl Journal {
         Ok(next.is_some())
     }
 
-    /// Takes the marks of pages and copies the pages. Returns the page to continue from; `None`
-    /// after the last one.
+    /// Takes the marks of pages and copies the pages.
     fn copy_pages(
         &self,
         from: u64,
         copies: &mut PageCopies,
         copy: CopyLines<'_>,
-    ) -> Result<Option<u64>, JournalError> {
+    ) -> Result<Taken, JournalError> {
         let takes_first = FaultPoint::TakeBeforeCopy.is_enabled();
         let mut runs = Vec::new();
-        let next = match takes_first {
+        let taken = match takes_first {
             true => locked(&self.buffer).dirty.take(from, group(), &mut runs),
             false => locked(&self.buffer).dirty.clone().take(from, group(), &mut runs),
         };
@@ -221,7 +220,7 @@ impl Journal {
         if !takes_first {
             locked(&self.buffer).dirty.take(from, group(), &mut Vec::new());
         }
-        Ok(next)
+        Ok(taken)
     }
 
     fn copy_run(

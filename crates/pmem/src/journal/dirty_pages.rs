@@ -19,6 +19,15 @@ pub(super) const PAGE_LINES: u64 = PAGE / LINE;
 /// Number of words that are examined under one lock: those of 1 GiB.
 const LOOKED_AT: usize = 4096;
 
+/// What [`DirtyPages::take`] took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// The page to continue from; `None` after the last one.
+    pub(super) next: Option<u64>,
+    /// The number of marks. Pages between two runs had none.
+    pub(super) marks: u64,
+}
+
 /// Two bits for each page, by number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DirtyPages {
@@ -58,13 +67,14 @@ impl DirtyPages {
     }
 
     /// Takes the marks of up to `most` pages from page `from` on: adds their lines to `runs`,
-    /// ascending, with adjacent pages as one range. Returns the page to continue from; `None` after
-    /// the last one.
-    pub(super) fn take(&mut self, from: u64, most: u64, runs: &mut Vec<LineRange>) -> Option<u64> {
-        let (mut at, mut left) = (from, most);
+    /// ascending, with adjacent pages as one range.
+    pub(super) fn take(&mut self, from: u64, most: u64, runs: &mut Vec<LineRange>) -> Taken {
+        let (mut at, mut left, mut marks) = (from, most, 0);
         let stop = from as usize / 64 + LOOKED_AT;
         while left > 0 && (at as usize / 64) < stop {
-            let word = self.words.get_mut(at as usize / 64)?;
+            let Some(word) = self.words.get_mut(at as usize / 64) else {
+                return Taken { next: None, marks };
+            };
             let rest = *word >> (at % 64);
             if rest == 0 {
                 at = (at / 64 + 1) * 64;
@@ -77,9 +87,9 @@ impl DirtyPages {
                 left -= 1;
             }
             push(runs, at, self.end);
-            (at, left) = (at + 1, left - 1);
+            (at, left, marks) = (at + 1, left - 1, marks + 1);
         }
-        Some(at)
+        Taken { next: Some(at), marks }
     }
 
     /// Returns true if just one page is between the last run and a page, and was marked at some
@@ -115,7 +125,7 @@ mod tests {
     /// Takes all marks, this many at a time.
     fn take_all(pages: &mut DirtyPages, most: u64) -> Vec<LineRange> {
         let (mut runs, mut from) = (Vec::new(), 0);
-        while let Some(next) = pages.take(from, most, &mut runs) {
+        while let Some(next) = pages.take(from, most, &mut runs).next {
             from = next;
         }
         runs
@@ -138,7 +148,7 @@ mod tests {
         let mut pages = DirtyPages::default();
         (0..10).for_each(|page| pages.mark(lines(page * 2 * PAGE_LINES, PAGE_LINES)));
         let mut runs = Vec::new();
-        assert_eq!(pages.take(6, 3, &mut runs), Some(11));
+        assert_eq!(pages.take(6, 3, &mut runs), Taken { next: Some(11), marks: 3 });
         assert_eq!(runs, [6, 8, 10].map(|page| lines(page * PAGE_LINES, PAGE_LINES)));
         assert_eq!(take_all(&mut pages, 2).len(), 7);
     }
@@ -160,8 +170,12 @@ mod tests {
         // Not if that would be one page more than asked for.
         mark(&mut pages, &again);
         let mut runs = Vec::new();
-        assert_eq!(pages.take(0, 2, &mut runs), Some(3));
+        assert_eq!(pages.take(0, 2, &mut runs), Taken { next: Some(3), marks: 2 });
         assert_eq!(runs, [run(0, 1), run(2, 1)]);
+        mark(&mut pages, &[0, 2, 3]);
+        runs.clear();
+        assert_eq!(pages.take(0, 5, &mut runs), Taken { next: Some(6), marks: 4 });
+        assert_eq!(runs, [run(0, 4), run(5, 1)]);
     }
 
     #[test]

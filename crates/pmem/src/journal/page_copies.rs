@@ -11,7 +11,7 @@ use crate::lines::LINE;
 use crate::mapping::{HUGE, PAGE};
 use rustix::mm::{Advice, madvise};
 
-/// Copies of some ranges of lines, one after the other.
+/// Copies of some ranges of lines, each of which begins a page.
 #[derive(Default)]
 pub(super) struct PageCopies {
     bytes: Vec<u8>,
@@ -23,16 +23,18 @@ pub(super) struct PageCopies {
 impl PageCopies {
     /// Forgets all copies, and makes space for `len` bytes.
     pub(super) fn clear(&mut self, len: u64) {
-        self.bytes.clear();
         self.runs.clear();
         let (len, align) = match len {
             HUGE.. => (len.next_multiple_of(HUGE) as usize, HUGE as usize),
             _ => (len as usize, PAGE as usize),
         };
-        let is_new = self.bytes.capacity() < len + align;
-        self.bytes.reserve(len + align);
+        if self.bytes.capacity() >= len + align {
+            self.bytes.truncate(self.from);
+            return;
+        }
+        self.bytes = Vec::with_capacity(len + align);
         self.from = self.bytes.as_ptr().align_offset(align);
-        if is_new && align == HUGE as usize {
+        if align == HUGE as usize {
             let at = self.bytes.as_mut_ptr().wrapping_add(self.from);
             // Without huge pages it is slower.
             // SAFETY: whole pages of the vector's memory; the advice leaves their bytes as they are.
@@ -47,13 +49,16 @@ impl PageCopies {
 
     /// Returns the number of bytes of all copies.
     pub(super) fn len(&self) -> u64 {
-        (self.bytes.len() - self.from) as u64
+        self.runs.iter().map(|run| run.bytes().1 as u64).sum()
     }
 
     /// Adds a copy of a range, which `copy` appends; returns false if that does.
     pub(super) fn add(&mut self, run: LineRange, copy: CopyLines<'_>) -> bool {
         self.runs.push(run);
-        copy(run, &mut self.bytes)
+        let is_copied = copy(run, &mut self.bytes);
+        let len = (self.bytes.len() - self.from).next_multiple_of(PAGE as usize);
+        self.bytes.resize(self.from + len, 0);
+        is_copied
     }
 
     /// Returns true if there is a copy of this line.
@@ -69,7 +74,7 @@ impl PageCopies {
                 let from = at + ((number - run.first) * LINE) as usize;
                 self.bytes[from..from + line.len()].copy_from_slice(line);
             }
-            at += run.bytes().1;
+            at += run.bytes().1.next_multiple_of(PAGE as usize);
         }
     }
 
@@ -78,9 +83,9 @@ impl PageCopies {
         let mut rest = &self.bytes[self.from..];
         let writes = self.runs.iter().map(|run| {
             let (off, len) = run.bytes();
-            let (bytes, after) = rest.split_at(len);
+            let (pages, after) = rest.split_at(len.next_multiple_of(PAGE as usize));
             rest = after;
-            (off, bytes)
+            (off, &pages[..len])
         });
         writes.collect()
     }
@@ -118,8 +123,8 @@ mod tests {
             assert_eq!(lines.iter().filter(|byte| **byte == 7).count(), expected.iter().count());
         };
         check(3, None);
-        check(4, Some(3));
-        check(5, Some(4));
+        check(4, Some(64));
+        check(5, Some(65));
         check(6, None);
         check(9, None);
         check(10, Some(0));

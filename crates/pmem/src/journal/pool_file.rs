@@ -7,6 +7,7 @@
 use super::aio::{DirectFile, Write};
 use super::storage::Storage;
 use crate::calls::{self, Call};
+use crate::mapping::PAGE;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -41,8 +42,20 @@ impl Storage for PoolFile {
         let Some(direct) = self.direct.get_or_init(open) else {
             return runs.iter().try_for_each(|run| cached(*run));
         };
-        let (whole, others): (Vec<_>, Vec<_>) =
-            runs.iter().partition(|run| DirectFile::takes(**run));
+        let (mut whole, mut others) = (Vec::new(), Vec::new());
+        for (at, bytes) in runs {
+            // A region may end within a page.
+            let (pages, rest) = bytes.split_at(bytes.len() / PAGE as usize * PAGE as usize);
+            match DirectFile::takes((*at, pages)) {
+                true => {
+                    whole.push((*at, pages));
+                    others.push((*at + pages.len() as u64, rest));
+                }
+                false => others.push((*at, *bytes)),
+            }
+        }
+        whole.retain(|(_, bytes)| !bytes.is_empty());
+        others.retain(|(_, bytes)| !bytes.is_empty());
         calls::make::<io::Error>(Call::Write, || Ok(()))?;
         direct.lock().unwrap_or_else(PoisonError::into_inner).write(&whole, &mut cached)?;
         others.into_iter().try_for_each(cached)
@@ -88,7 +101,6 @@ impl Storage for PoolFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mapping::PAGE;
     use std::iter;
 
     /// Bytes that begin a page.
@@ -116,6 +128,7 @@ mod tests {
             let (at, len) = match n {
                 7 => (5 * n * page + 64, page - 64),
                 9 => (5 * n * page, 640),
+                11 => (5 * n * page, page + 640),
                 _ => (5 * n * page, (1 + n % 3) * page),
             };
             let run = &bytes[n * page..n * page + len];
