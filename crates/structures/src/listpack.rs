@@ -131,7 +131,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Returns the string at the start of `bytes` if it is one of up to 63 bytes, which follow one byte.
+/// Returns the string at the start of `bytes` if it is one of up to 63 bytes.
 #[inline(always)]
 pub fn short_string(bytes: &[u8]) -> Option<&[u8]> {
     let (&head, rest) = bytes.split_first()?;

@@ -40,8 +40,6 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &relay::RPOPLPUSH,
 ];
 
-pub(crate) use pop::pops_of_one;
-
 /// Returns the list at the command's key, for a command that reads.
 fn list<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<ListRef<'t>>, Failure> {
     match txn.find(call.db(), &call.key(0)) {

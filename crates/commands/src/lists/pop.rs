@@ -2,7 +2,7 @@
 //!
 //! All are logged as the LPOP or RPOP that they amount to.
 
-use engine::call::{Call, Run, Step};
+use engine::call::{Call, Run, Words};
 use engine::failure::{Done, Failure, SYNTAX};
 use engine::notify::events::EventClass;
 use engine::spec::*;
@@ -11,6 +11,7 @@ use resp::number::parse_i64;
 
 use super::side;
 use crate::blocking::{BlockedOperation, Serving, seconds, serve_or_block};
+use crate::collections::pops_of_one;
 
 pub(crate) const LPOP: CommandSpec = CommandSpec {
     name: "lpop",
@@ -93,46 +94,40 @@ fn pop(call: &mut Call<'_>, txn: &mut Txn<'_>, side: Side) -> Done {
 fn lpop_joined<'a>(
     call: &mut Call<'a>,
     txn: &mut Txn<'_>,
-    steps: &[Step<'a>],
+    requests: &[Words<'a>],
 ) -> Result<usize, Failure> {
-    pop_joined(call, txn, steps, Side::Head)
+    pop_joined(call, txn, requests, Side::Head)
 }
 
 fn rpop_joined<'a>(
     call: &mut Call<'a>,
     txn: &mut Txn<'_>,
-    steps: &[Step<'a>],
+    requests: &[Words<'a>],
 ) -> Result<usize, Failure> {
-    pop_joined(call, txn, steps, Side::Tail)
+    pop_joined(call, txn, requests, Side::Tail)
 }
 
 /// Pops one element for each of several requests, from a list that has more.
 fn pop_joined<'a>(
     call: &mut Call<'a>,
     txn: &mut Txn<'_>,
-    steps: &[Step<'a>],
+    requests: &[Words<'a>],
     side: Side,
 ) -> Result<usize, Failure> {
     let (db, key) = (call.db(), call.key(0));
     let Some(entry) = txn.peek(db, &key) else { return Ok(0) };
     let most = txn.list(&entry)?.len()?.saturating_sub(1);
-    let steps = pops_of_one(steps, most);
-    if steps.is_empty() {
+    let requests = pops_of_one(requests, most);
+    if requests.is_empty() {
         return Ok(0);
     }
-    txn.lists().pop(db, &key, side, steps.len() as u64, |element| call.out.bulk(element))?;
-    for step in steps {
-        call.begin_joined(step);
+    txn.lists().pop(db, &key, side, requests.len() as u64, |element| call.out.bulk(element))?;
+    for args in requests {
+        call.begin_joined(args);
         call.wrote();
         call.notify(EventClass::List, event(side), &key);
     }
-    Ok(steps.len())
-}
-
-/// Returns the requests at the front that pop one element and have no count, at most so many.
-pub(crate) fn pops_of_one<'s, 'a>(steps: &'s [Step<'a>], most: u64) -> &'s [Step<'a>] {
-    let plain = steps.iter().take_while(|step| step.args.len() == 2).count();
-    &steps[..plain.min(usize::try_from(most).unwrap_or(plain))]
+    Ok(requests.len())
 }
 
 pub(crate) const LMPOP: CommandSpec = CommandSpec {

@@ -1,6 +1,6 @@
 //! LPUSH, RPUSH, LPUSHX, RPUSHX.
 
-use engine::call::{Call, Run, Step};
+use engine::call::{Call, Run, Words};
 use engine::failure::{Done, Failure};
 use engine::notify::events::EventClass;
 use engine::spec::*;
@@ -117,36 +117,36 @@ fn pushed(call: &mut Call<'_>, side: Side, len: u64) {
 fn lpush_joined<'a>(
     call: &mut Call<'a>,
     txn: &mut Txn<'_>,
-    steps: &[Step<'a>],
+    requests: &[Words<'a>],
 ) -> Result<usize, Failure> {
-    push_joined(call, txn, steps, Side::Head)
+    push_joined(call, txn, requests, Side::Head)
 }
 
 fn rpush_joined<'a>(
     call: &mut Call<'a>,
     txn: &mut Txn<'_>,
-    steps: &[Step<'a>],
+    requests: &[Words<'a>],
 ) -> Result<usize, Failure> {
-    push_joined(call, txn, steps, Side::Tail)
+    push_joined(call, txn, requests, Side::Tail)
 }
 
 /// Pushes the elements of several requests to a list that exists.
 fn push_joined<'a>(
     call: &mut Call<'a>,
     txn: &mut Txn<'_>,
-    steps: &[Step<'a>],
+    requests: &[Words<'a>],
     side: Side,
 ) -> Result<usize, Failure> {
     let (db, key) = (call.db(), call.key(0));
     let Some(entry) = txn.peek(db, &key) else { return Ok(0) };
     let mut len = txn.list(&entry)?.len()?;
     let limits = call.engine.config().list_limits();
-    let elements = steps.iter().flat_map(|step| step.args[2..].iter().copied());
+    let elements = requests.iter().flat_map(|args| args[2..].iter().copied());
     txn.lists().push(db, &key, side, elements, limits)?;
-    for step in steps {
-        call.begin_joined(step);
-        len += step.args[2..].len() as u64;
+    for args in requests {
+        call.begin_joined(args);
+        len += args[2..].len() as u64;
         pushed(call, side, len);
     }
-    Ok(steps.len())
+    Ok(requests.len())
 }

@@ -2,7 +2,7 @@
 //!
 //! ZMPOP is logged as the ZPOPMIN or ZPOPMAX that it amounts to.
 
-use engine::call::{Call, Run, Step};
+use engine::call::{Call, Run, Words};
 use engine::failure::{Done, Failure, SYNTAX};
 use engine::notify::events::EventClass;
 use engine::spec::*;
@@ -11,7 +11,7 @@ use resp::number::parse_i64;
 use resp::{Protocol, Writer};
 
 use super::Scored;
-use crate::lists::pops_of_one;
+use crate::collections::pops_of_one;
 
 /// An end of a sorted set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,35 +108,36 @@ fn pop(call: &mut Call<'_>, txn: &mut Txn<'_>, end: End) -> Done {
 fn zpopmin_joined<'a>(
     call: &mut Call<'a>,
     txn: &mut Txn<'_>,
-    steps: &[Step<'a>],
+    requests: &[Words<'a>],
 ) -> Result<usize, Failure> {
-    pop_joined(call, txn, steps, End::Min)
+    pop_joined(call, txn, requests, End::Min)
 }
 
 fn zpopmax_joined<'a>(
     call: &mut Call<'a>,
     txn: &mut Txn<'_>,
-    steps: &[Step<'a>],
+    requests: &[Words<'a>],
 ) -> Result<usize, Failure> {
-    pop_joined(call, txn, steps, End::Max)
+    pop_joined(call, txn, requests, End::Max)
 }
 
 /// Pops one member for each of several requests, from a sorted set that has more.
 fn pop_joined<'a>(
     call: &mut Call<'a>,
     txn: &mut Txn<'_>,
-    steps: &[Step<'a>],
+    requests: &[Words<'a>],
     end: End,
 ) -> Result<usize, Failure> {
     let (db, key) = (call.db(), call.key(0));
     let Some(entry) = txn.peek(db, &key) else { return Ok(0) };
-    let steps = pops_of_one(steps, txn.sorted_set(&entry)?.len().saturating_sub(1));
-    if steps.is_empty() {
+    let most = txn.sorted_set(&entry)?.len().saturating_sub(1);
+    let requests = pops_of_one(requests, most);
+    if requests.is_empty() {
         return Ok(0);
     }
-    let taken = take(txn, db, &key, end, steps.len() as u64)?.unwrap_or_default();
-    for (step, scored) in steps.iter().zip(taken.chunks(1)) {
-        call.begin_joined(step);
+    let taken = take(txn, db, &key, end, requests.len() as u64)?.unwrap_or_default();
+    for (args, scored) in requests.iter().zip(taken.chunks(1)) {
+        call.begin_joined(args);
         call.wrote();
         call.notify(EventClass::SortedSet, end.event(), &key);
         call.out.array(2);

@@ -1,6 +1,6 @@
 //! XADD.
 
-use engine::call::{Call, Run, Step};
+use engine::call::{Call, Run, Words};
 use engine::failure::{Done, Failure};
 use engine::notify::events::EventClass;
 use engine::spec::*;
@@ -117,25 +117,25 @@ fn added(
 fn xadd_joined<'a>(
     call: &mut Call<'a>,
     txn: &mut Txn<'_>,
-    steps: &[Step<'a>],
+    requests: &[Words<'a>],
 ) -> Result<usize, Failure> {
     let (db, key) = (call.db(), call.key(0));
     let Some(entry) = txn.peek(db, &key) else { return Ok(0) };
     txn.stream(&entry)?;
-    let is_plain = |step: &&Step<'_>| step.args[2] == b"*" && step.args.len() % 2 == 1;
-    let plain = steps.iter().take_while(is_plain);
+    let is_plain = |args: &&Words<'_>| args[2] == b"*" && args.len() % 2 == 1;
+    let plain = requests.iter().take_while(is_plain);
     let limits = call.engine.config().stream_limits();
-    let mut ids = Vec::with_capacity(steps.len());
+    let mut ids = Vec::with_capacity(requests.len());
     txn.streams().edit(db, &key, |edit| {
-        for step in plain {
+        for args in plain {
             let Ok(id) = next(call, Wanted::Any, &edit.head()) else { break };
-            edit.append(id, &step.args[3..], limits)?;
+            edit.append(id, &args[3..], limits)?;
             ids.push(id);
         }
         Ok(())
     })?;
-    for (step, id) in steps.iter().zip(&ids) {
-        call.begin_joined(step);
+    for (args, id) in requests.iter().zip(&ids) {
+        call.begin_joined(args);
         let options = TrimOptions::parse(call, true)?;
         added(call, txn, &options, *id, &Trimmed::default())?;
     }

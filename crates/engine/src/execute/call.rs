@@ -9,7 +9,6 @@ use script::Flags;
 
 use crate::engine::Engine;
 pub use crate::execute::outcome::{Next, Outcome};
-pub use crate::execute::step::Step;
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::log::Effects;
 use crate::notify::events::EventClass;
@@ -44,7 +43,11 @@ pub enum Run {
 /// reply and effects, which begin with [`Call::begin_joined`]. Returns how many from the front;
 /// none, with nothing changed, if the first must be executed by itself: in particular if the key
 /// would be created or deleted. If it fails, all are executed one by one.
-pub type RunJoined = for<'a> fn(&mut Call<'a>, &mut Txn<'_>, &[Step<'a>]) -> Result<usize, Failure>;
+pub type RunJoined =
+    for<'a> fn(&mut Call<'a>, &mut Txn<'_>, &[Words<'a>]) -> Result<usize, Failure>;
+
+/// All words of a request.
+pub type Words<'a> = &'a [&'a [u8]];
 
 /// Takes the next step of a command that takes several. Returns true if that was the last one.
 pub type TakeStep = fn(&Engine, &mut Session, &mut Walk) -> Result<bool, Failure>;
@@ -188,9 +191,9 @@ impl<'a> Call<'a> {
 
     /// Begins the effects of the next of several requests that are executed together.
     #[inline]
-    pub fn begin_joined(&mut self, step: &Step<'a>) {
+    pub fn begin_joined(&mut self, args: Words<'a>) {
         self.effects.end_group();
-        step.enter(self);
+        self.args = args;
     }
 
     /// Returns true if a script calls this.

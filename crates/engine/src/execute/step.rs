@@ -3,8 +3,9 @@
 
 use keyspace::{Key, Savepoint, Txn};
 use resp::Mark;
+use smallvec::SmallVec;
 
-use crate::execute::call::{Call, Next, Run, RunJoined};
+use crate::execute::call::{Call, Next, Run, RunJoined, Words};
 use crate::execute::request::Request;
 use crate::failure::{Failure, SYNTAX};
 use crate::fault_points::FaultPoint;
@@ -126,9 +127,10 @@ impl<'a> Step<'a> {
         if txn.counts_uses() {
             return 0;
         }
-        let others = steps[1..].iter().take_while(|step| step.is_like(self)).count();
+        let alike = steps.iter().take_while(|step| step.is_like(self));
+        let requests: SmallVec<[Words<'a>; 16]> = alike.map(|step| step.args).collect();
         let before = self.begin(call, txn);
-        match joined(call, txn, &steps[..=others]) {
+        match joined(call, txn, &requests) {
             Ok(executed) if !call.out.is_over_limit() => {
                 before.settle(call, txn);
                 executed
