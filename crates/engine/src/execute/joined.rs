@@ -7,6 +7,12 @@
 //! of the run are locked at once. If another thread has locked one of them, the commands are
 //! executed one by one instead, so that a run never makes others wait for long.
 //!
+//! Commands of a run that follow each other and change one key in the same way, such as pushes to a
+//! list, are executed as one change of it, if their command has a form for that
+//! ([`CommandSpec::joined`](crate::CommandSpec::joined)): the key is looked up once, and its words
+//! change once. Each has its own reply, events and place in the log. What could fail, and what
+//! creates or deletes the key, is executed one by one.
+//!
 //! The command log contains each command of a run as if it had been executed by itself, without
 //! MULTI and EXEC around the run. All are appended at once, and all replies wait until the last is
 //! durable. A crash may leave the first few of them.
