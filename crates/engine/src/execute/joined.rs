@@ -27,7 +27,7 @@ use super::outcome::Executed;
 use super::step::Step;
 use super::weight::weight_of;
 use crate::engine::Engine;
-use crate::execute::call::{Call, Next, Run};
+use crate::execute::call::{Call, MOST_REPLY, Next, Run};
 use crate::execute::request::Batch;
 use crate::log::Effects;
 use crate::observe::hooks;
@@ -50,8 +50,6 @@ const MOST_REQUEST: usize = MOST_BYTES + (MOST_WORDS + 1) * FRAME;
 const LIGHT: u64 = 512;
 /// Weight up to which the time of such a command is shared among those of its run.
 const QUICK: u64 = 64;
-/// Bytes of replies after which a run ends: only its last reply may be longer.
-pub const MOST_REPLY: usize = 64 * 1024;
 
 type Steps<'a> = SmallVec<[Step<'a>; LONGEST]>;
 
