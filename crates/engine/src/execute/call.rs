@@ -8,7 +8,6 @@ use resp::Writer;
 use script::Flags;
 
 use crate::engine::Engine;
-pub use crate::execute::joined::MOST_REPLY;
 pub use crate::execute::outcome::{Next, Outcome};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::log::Effects;
@@ -39,6 +38,9 @@ pub enum Run {
     /// A script or a function, which locks for itself.
     Script(&'static ScriptCommand),
 }
+
+/// Bytes of replies after which a pipelined run ends: only its last reply may be longer.
+pub const MOST_REPLY: usize = 64 * 1024;
 
 /// Executes several requests of one command on one key together, as one change, each with its own
 /// reply and effects, which begin with [`Call::begin_joined`]. Returns how many from the front;

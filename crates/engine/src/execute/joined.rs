@@ -7,6 +7,12 @@
 //! of the run are locked at once. If another thread has locked one of them, the commands are
 //! executed one by one instead, so that a run never makes others wait for long.
 //!
+//! Commands of a run that follow each other and change one key in the same way, such as pushes to a
+//! list, are executed as one change of it, if their command has a form for that
+//! ([`CommandSpec::joined`](crate::CommandSpec::joined)): the key is looked up once, and its words
+//! change once. Each has its own reply, events and place in the log. What could fail, and what
+//! creates or deletes the key, is executed one by one.
+//!
 //! The command log contains each command of a run as if it had been executed by itself, without
 //! MULTI and EXEC around the run. All are appended at once, and all replies wait until the last is
 //! durable. A crash may leave the first few of them.
@@ -21,7 +27,7 @@ use super::outcome::Executed;
 use super::step::Step;
 use super::weight::weight_of;
 use crate::engine::Engine;
-use crate::execute::call::{Call, Next, Run};
+use crate::execute::call::{Call, MOST_REPLY, Next, Run};
 use crate::execute::request::Batch;
 use crate::log::Effects;
 use crate::observe::hooks;
@@ -44,8 +50,6 @@ const MOST_REQUEST: usize = MOST_BYTES + (MOST_WORDS + 1) * FRAME;
 const LIGHT: u64 = 512;
 /// Weight up to which the time of such a command is shared among those of its run.
 const QUICK: u64 = 64;
-/// Bytes of replies after which a run ends: only its last reply may be longer.
-pub const MOST_REPLY: usize = 64 * 1024;
 
 type Steps<'a> = SmallVec<[Step<'a>; LONGEST]>;
 
