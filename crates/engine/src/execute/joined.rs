@@ -49,7 +49,7 @@ const MOST_REQUEST: usize = MOST_BYTES + (MOST_WORDS + 1) * FRAME;
 /// Maximum weight of a command that is not quick, but bounded by its weight: some 50 microseconds.
 const LIGHT: u64 = 512;
 /// Weight up to which the time of such a command is shared among those of its run.
-const QUICK: u64 = 64;
+const QUICK: u64 = 128;
 
 type Steps<'a> = SmallVec<[Step<'a>; LONGEST]>;
 
