@@ -271,7 +271,7 @@ impl Primary {
             _ => *shards,
         };
         let place = Place { id: id(), begun: 0, end, shards: &shards };
-        let Some(Recovered { end: recovered, bytes }) = recover(&image, &place) else {
+        let Some(Recovered { end: recovered, bytes }) = recover(&image, &place, u64::MAX) else {
             return match model {
                 // The record is there, and its frame is not: nothing of that was sent.
                 Model::PowerEarly if end >= self.sent.len() as u64 => Ok(()),

@@ -289,7 +289,7 @@ impl<'a> Actor<'a> {
             Action::Expire(shard) => self.background_step("expiry", |actor| {
                 let now = actor.clock.now();
                 let (mut txn, _) = keyspace.expire_step(*shard, 20, now).map_err(text_of)?;
-                actor.engine.commit_step(&mut txn);
+                actor.engine.commit_step(&mut txn, keyspace.losses());
                 Ok(())
             })?,
             Action::Reclaim(shard) => self.background_step("reclaiming", |_| {
@@ -494,7 +494,7 @@ impl<'a> Actor<'a> {
             Err(error) => return Err(text_of(error)),
         };
         if self.engine.log().is_some() {
-            self.engine.commit_step(&mut txn);
+            self.engine.commit_step(&mut txn, keyspace.losses());
         } else {
             let all = txn.changes().filter(|change| change.event != Event::FieldExpired);
             let gone = all.map(|change| (change.db, change.key.to_vec())).collect();

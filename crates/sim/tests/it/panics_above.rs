@@ -315,7 +315,7 @@ fn a_panic_in_expiry_does_not_end_it() {
     let image = after(&lines);
     let step = |open: &Open| {
         let (mut txn, _) = open.keyspace().expire_step(0, 12, LATER).expect("a step");
-        open.engine.commit_step(&mut txn);
+        open.engine.commit_step(&mut txn, open.keyspace().losses());
     };
     // A step begins where the previous one ended, so that more than one may be needed.
     let expired = |keys: &Keys| State { now: LATER, keys: Arc::new(keys.clone()) };
