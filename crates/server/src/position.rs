@@ -105,7 +105,7 @@ fn judge(
     // Commits that are not in the data may have been sent, and later ones be there.
     if !file.survives_power() && found.iter().all(|found| found.boot != boot) {
         return Err(
-            "a restart of the machine may have taken what they have, or the file with the end of the stream is gone",
+            "a restart of the machine may have taken what they have, or the stream's file is gone",
         );
     }
     let place = Place { id: position.id, begun: own.begun, end: position.end, shards: &own.shards };
@@ -152,7 +152,8 @@ fn go_on(shared: &Shared, position: &Position, kept: &Kept) -> std::io::Result<(
         let Kept { bytes, until } = kept;
         replication.stream().continue_as_primary(position, bytes, *until, next);
         tracing::info!(
-            "Setting secondary replication ID to {id}, valid up to offset: {}. New replication ID is {next}",
+            "Setting secondary replication ID to {id}, valid up to offset: {}. \
+             New replication ID is {next}",
             until.min(end).saturating_add(1)
         );
     }

@@ -28,9 +28,7 @@ pub(crate) enum RingError {
     Grow(#[from] pmem::GrowError),
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error(
-        "a file of {size} bytes would take more than a quarter of the {free} bytes that are free on its disk"
-    )]
+    #[error("{size} bytes are more than a quarter of the {free} that are free on the disk")]
     Space { size: u64, free: u64 },
 }
 

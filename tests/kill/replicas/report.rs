@@ -46,10 +46,8 @@ impl fmt::Display for Figures {
         let Figures { dumps, continued, acknowledged, unknown, refused, seconds, .. } = self;
         write!(f, "rounds={rounds} primaries_killed={primaries} replicas_killed={replicas} ")?;
         write!(f, "terminations={terminations} promotions={promotions} splits={splits} ")?;
-        write!(
-            f,
-            "started_again={in_place} returned={returned} failovers={failovers} given_up={given_up} "
-        )?;
+        write!(f, "started_again={in_place} returned={returned} failovers={failovers} ")?;
+        write!(f, "given_up={given_up} ")?;
         write!(f, "faults={faults} dumps={dumps} continued={continued} ")?;
         write!(f, "acknowledged={acknowledged} unknown={unknown} refused={refused} ")?;
         write!(f, "seconds={seconds:.1} lost=0")

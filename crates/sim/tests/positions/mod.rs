@@ -3,8 +3,8 @@
 //! place that is true for the data, or none; and none after another change, until all data was
 //! replaced.
 //!
-//! A primary's own place, with its ring, has histories of its own: on persistent memory ([`lines`]), and with a
-//! journal ([`journaled`]).
+//! A primary's own place, with its ring, has histories of its own: on persistent memory
+//! ([`lines`]), and with a journal ([`journaled`]).
 //!
 //! An offset of these histories says which keys there are at it.
 
