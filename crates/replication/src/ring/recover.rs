@@ -53,7 +53,7 @@ pub struct Found {
 pub struct Recovered {
     /// The offset of its end.
     pub end: u64,
-    /// The offset up to which it may have been sent: replicas that have more have it from elsewhere.
+    /// The offset up to which it may have been sent: who has more has it from elsewhere.
     pub until: u64,
     /// The bytes before that.
     pub bytes: Vec<u8>,
