@@ -47,7 +47,7 @@ pub mod wait;
 
 pub use engine::{Engine, EngineParts, Job, Thread};
 pub use execute::call;
-pub use execute::call::{Call, FindText, Run, ScriptCommand, TakeStep};
+pub use execute::call::{Call, FindText, Run, RunJoined, ScriptCommand, TakeStep};
 pub use execute::outcome::{Next, Outcome};
 pub use failure::{Done, Failure};
 pub use session::Session;

@@ -1,17 +1,28 @@
 //! Integers as Redis prints them: a string that spells one is stored as an integer.
 
+/// The number of digits of the greatest integer. No number of as many digits exceeds 64 bits.
+const MAX_DIGITS: usize = 19;
+
 /// Returns the integer that `bytes` spell exactly as Redis would print it.
 pub(crate) fn canonical_int(bytes: &[u8]) -> Option<i64> {
-    if bytes.is_empty() || bytes.len() > 20 {
-        return None;
-    }
-    let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
+    let (is_negative, digits) = match bytes {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
     match digits {
-        b"0" => return (bytes.len() == 1).then_some(0),
-        [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit) => {}
+        b"0" => return (!is_negative).then_some(0),
+        [b'1'..=b'9', ..] if digits.len() <= MAX_DIGITS => {}
         _ => return None,
     }
-    std::str::from_utf8(bytes).ok()?.parse().ok()
+    let mut value = 0u64;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value * 10 + u64::from(digit);
+    }
+    if is_negative { 0i64.checked_sub_unsigned(value) } else { i64::try_from(value).ok() }
 }
 
 #[cfg(test)]

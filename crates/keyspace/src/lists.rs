@@ -67,7 +67,10 @@ impl ListRef<'_> {
         mut visit: impl FnMut(&[u8]) -> bool,
     ) -> Result<(), Error> {
         let verify = self.shard.heap().is_durable();
-        let show = |element: Element<'_>| visit(text(self.shard, element).as_ref());
+        let show = |element: Element<'_>| match element {
+            Element::Item(Item::Bytes(bytes)) => visit(bytes),
+            other => visit(text(self.shard, other).as_ref()),
+        };
         let done = self.list.visit(self.shard, index, from, verify, show);
         done.map_err(|_| self.damaged())
     }
@@ -224,15 +227,13 @@ impl Lists<'_, '_> {
         count: u64,
         mut take: impl FnMut(&[u8]),
     ) -> Result<(u64, u64), Error> {
-        self.edit(db, key, |edit, mut list| {
+        self.edit(db, key, |edit, list| {
             let len = list.len(edit.shard)?;
             let count = count.min(len);
-            for _ in 0..count {
-                let take = |shard: &Shard<'_>, element: Element<'_>| {
-                    take(text(shard, element).as_ref());
-                };
-                list = list.pop(edit.shard, edit.queue, side, edit.verify, take)?;
-            }
+            let take = |shard: &Shard<'_>, element: Element<'_>| {
+                take(text(shard, element).as_ref());
+            };
+            let list = list.pop(edit.shard, edit.queue, side, count, edit.verify, take)?;
             Ok((list, (count, len - count)))
         })
     }

@@ -24,8 +24,8 @@
 //!
 //! ```text
 //! 100       0 for none; else 1 for a final place, 4 for a moving one or 8 for an own one | 2 if
-//!           there is a second history | database + 1 (0: none selected) in bits 8..16 | epoch in
-//!           bits 32..64
+//!           there is a second history | 16 if the data is a replica's | database + 1 (0: none
+//!           selected) in bits 8..16 | epoch in bits 32..64
 //! 101       offset
 //! 102..105  ID of the history: 20 bytes, zeros
 //! 105..108  ID of the second history
@@ -58,6 +58,7 @@ const IS_FINAL: u64 = 1;
 const HAS_SECOND: u64 = 2;
 const MOVES: u64 = 4;
 const OWN: u64 = 8;
+const IS_REPLICA: u64 = 16;
 
 /// What the crash of a primary has left of its own place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +80,8 @@ pub struct StreamPosition {
     pub db: Option<u8>,
     /// The history that it continues, and the offset up to which both are the same.
     pub second: Option<([u8; 20], u64)>,
+    /// Whether the data is a replica's: its primary replaces what anybody else changes there.
+    pub is_replica: bool,
 }
 
 impl StreamPosition {
@@ -86,7 +89,8 @@ impl StreamPosition {
         let mut words = [0; WORDS];
         let db = self.db.map_or(0, |db| u64::from(db) + 1);
         let second = if self.second.is_some() { HAS_SECOND } else { 0 };
-        words[0] = form | second | db << 8 | u64::from(epoch) << 32;
+        let replica = if self.is_replica { IS_REPLICA } else { 0 };
+        words[0] = form | second | replica | db << 8 | u64::from(epoch) << 32;
         words[1] = self.offset;
         words[2..5].copy_from_slice(&id_words(&self.id));
         if let Some((id, until)) = &self.second {
@@ -110,7 +114,8 @@ impl StreamPosition {
         }
         let second = (head & HAS_SECOND != 0).then(|| (id_of(&words[5..8]), words[8]));
         let (begun, db) = (words[1], ((head >> 8) as u8).checked_sub(1));
-        let written = StreamPosition { id: id_of(&words[2..5]), offset: begun, db, second };
+        let (id, is_replica) = (id_of(&words[2..5]), head & IS_REPLICA != 0);
+        let written = StreamPosition { id, offset: begun, db, second, is_replica };
         let form = head & (IS_FINAL | MOVES | OWN);
         if form == IS_FINAL {
             return Some((written, None));

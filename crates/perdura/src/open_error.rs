@@ -71,6 +71,17 @@ pub enum OpenError {
     /// copies the intact data.
     #[error(transparent)]
     Damaged(Cause),
+    /// The pool is that of a replica: a server that starts with it follows its primary, which
+    /// replaces what anybody else has written. `perdura backup` copies it; a server that is started
+    /// with it without `replicaof`, or is told `REPLICAOF NO ONE`, makes it one of its own.
+    #[error(
+        "{}: the pool is a replica's, whose primary would replace what is written here. Copy it with `perdura backup`, or start a server with it without `replicaof`, which makes it one of its own",
+        path.display()
+    )]
+    Replica {
+        /// The pool's file.
+        path: PathBuf,
+    },
     /// The operating system refused an operation.
     #[error(transparent)]
     Io(Cause),

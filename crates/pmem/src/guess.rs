@@ -14,9 +14,14 @@
 //! same way: another thread may be storing into words next to them, or into them. A CPU with AVX
 //! loads 16 aligned bytes at once, any other CPU words.
 
+use crate::cpu;
 use crate::lines::LINE;
+use crate::mapping::PAGE;
 #[cfg(not(miri))]
 use core::arch::asm;
+
+/// Lines of a page.
+const PAGE_LINES: usize = (PAGE / LINE) as usize;
 
 /// Returns the word at an address as of some moment.
 ///
@@ -53,8 +58,13 @@ pub(crate) unsafe fn word(at: *const u64) -> u64 {
 /// accesses the destination.
 #[inline]
 pub(crate) unsafe fn copy_lines(to: *mut u8, from: *const u8, lines: usize) {
-    for line in (0..lines).map(|n| n * LINE as usize) {
+    for n in 0..lines {
+        let line = n * LINE as usize;
         let (to, from) = (to.wrapping_add(line), from.wrapping_add(line));
+        // The CPU reads ahead by itself, but not into the next page.
+        if cfg!(not(miri)) && n + PAGE_LINES < lines {
+            cpu::prefetch(from.wrapping_add(PAGE as usize));
+        }
         // SAFETY: loads of a mapped line, which is aligned, and stores to mapped bytes (caller).
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         unsafe {

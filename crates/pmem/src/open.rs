@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::cpu;
 use crate::domain::{Domain, Refusal, choose, every_region_is_eadr};
 use crate::error::MapError;
-use crate::journal::{Journal, JournalPlace};
+use crate::journal::{Journal, JournalPlace, PoolFile};
 #[cfg(feature = "sim")]
 use crate::journal::{Storage, simulate_files};
 use crate::lines::LINE;
@@ -176,7 +176,7 @@ fn journal_of(path: &Path, file: &File, options: &MapOptions) -> Result<Journal,
         step: "open once more",
         source,
     })?;
-    Ok(Journal::new(place, options.journal_size, Arc::new(pool)))
+    Ok(Journal::new(place, options.journal_size, Arc::new(PoolFile::new(pool))))
 }
 
 /// Returns true if a path leads to an open file.

@@ -379,7 +379,7 @@ impl Writer {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn aggregate(&mut self, kind: u8, len: usize) {
         match u8::try_from(len) {
             Ok(len @ 0..=9) => self.out.extend_from_slice(&[kind, b'0' + len, b'\r', b'\n']),

@@ -31,7 +31,7 @@ pub(crate) struct FoundPlace {
 pub(crate) fn found(keyspace: &Keyspace) -> Option<FoundPlace> {
     let (position, own) = keyspace.take_place().filter(|_| !keyspace.has_media_errors())?;
     sync(keyspace);
-    let StreamPosition { id, offset, db, second } = position;
+    let StreamPosition { id, offset, db, second, is_replica: _ } = position;
     let position = Position {
         id: Id::from_random(id),
         second: second.map(|(id, until)| (Id::from_random(id), until)),
@@ -195,7 +195,8 @@ const STEP: u64 = 64 << 10;
 /// another history.
 pub(crate) fn keep(shared: &Shared, epoch: u64) -> Result<(), CommitError> {
     let engine = &shared.engine;
-    let position = || present(engine).filter(|position| position.epoch == epoch).map(saved);
+    let of_epoch = |position: &Position| position.epoch == epoch;
+    let position = || present(engine).filter(of_epoch).map(|position| saved(position, true));
     if engine.keyspace().keep_position(position, engine.clock().unix_ms())? {
         sync(engine.keyspace());
     }
@@ -360,7 +361,7 @@ fn begin_own(shared: &Shared, values: &Values, tries: &mut PlaceTries) {
         let position = || {
             unnamed.0 = Some(stream);
             present(engine)?;
-            stream.begin_ring(KEPT.min(size / 2), ring).map(saved)
+            stream.begin_ring(KEPT.min(size / 2), ring).map(|position| saved(position, false))
         };
         let kept = engine.keyspace().keep_own_position(position, engine.clock().unix_ms());
         kept.map_err(|error| error.to_string())
@@ -415,13 +416,14 @@ fn remove_ring(shared: &Shared) {
     }
 }
 
-fn saved(position: Position) -> StreamPosition {
+fn saved(position: Position, is_replica: bool) -> StreamPosition {
     let Position { id, end, db, second, .. } = position;
     StreamPosition {
         id: id.to_bytes(),
         offset: end,
         db: db.and_then(|db| u8::try_from(db).ok()),
         second: second.map(|(id, until)| (id.to_bytes(), until)),
+        is_replica,
     }
 }
 
@@ -438,7 +440,7 @@ pub(crate) fn leave(shared: &Shared) {
         // What this server has changed since it is the primary is in its own history.
         forget_kept(shared);
     }
-    let position = || present(engine).map(saved);
+    let position = || present(engine).map(|position| saved(position, is_replica));
     match keyspace.leave_position(position, engine.clock().unix_ms()) {
         Ok(left) => {
             if let Some(StreamPosition { offset, .. }) = left {

@@ -131,6 +131,16 @@ impl<'a> Item<'a> {
     }
 }
 
+/// Returns the string at the start of `bytes` if it is one of up to 63 bytes.
+#[inline(always)]
+pub fn short_string(bytes: &[u8]) -> Option<&[u8]> {
+    let (&head, rest) = bytes.split_first()?;
+    if head & INT_13 != STRING {
+        return None;
+    }
+    rest.get(..usize::from(head & 63))
+}
+
 /// Maximum length of an integer, or of the bytes before those of a string.
 const MAX_HEAD: usize = 9;
 

@@ -59,6 +59,11 @@ pub trait Store: View + Fill {
     /// Returns the size in bytes of an allocated block.
     fn capacity(&self, block: Ptr) -> usize;
 
+    /// Announces that a block will be freed.
+    fn expect_free(&self, block: Ptr) {
+        let _ = block;
+    }
+
     /// Frees a block when the transaction commits.
     fn free(&mut self, block: Ptr);
 
@@ -124,6 +129,11 @@ impl Store for Shard<'_> {
     #[inline]
     fn capacity(&self, block: Ptr) -> usize {
         Shard::capacity(self, block)
+    }
+
+    #[inline]
+    fn expect_free(&self, block: Ptr) {
+        Shard::expect_free(self, block);
     }
 
     #[inline]

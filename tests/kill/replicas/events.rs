@@ -67,7 +67,10 @@ impl Events<'_, '_> {
         let primary = self.trio.primary;
         self.trio.settle()?;
         self.trio.wait("the primary keeps no place", |trio| {
-            Ok(trio.number(primary, "persistence", "pool_stream_offset")?.is_some())
+            // It says so when a crash cannot take that back.
+            let told = "Replicas can continue after a crash of this server";
+            let is_kept = trio.nodes[primary].server.log().contains(told);
+            Ok(is_kept && trio.number(primary, "persistence", "pool_stream_offset")?.is_some())
         })?;
         self.pause(400, 150);
         self.trio.note(format!("kill of the primary {primary}, which comes back"));

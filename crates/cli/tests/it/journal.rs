@@ -135,7 +135,7 @@ fn batches(journal: &[u8]) -> Vec<usize> {
 #[test]
 fn a_pool_that_was_killed_is_checked_with_its_journal_and_neither_file_changes() {
     let pool = Pool::new();
-    let says = ["sound: keys=600", "journal: batches=8 bytes=", "ring=4194304", "problems=0"];
+    let says = ["sound: keys=600", "journal: batches=8 bytes=", "ring=524288", "problems=0"];
     pool.check_unchanged(0, &says);
     let json: Value = serde_json::from_slice(&pool.run("check", &["--json"]).stdout).expect("JSON");
     assert_eq!((&json["verdict"], &json["journal"]["batches"]), (&"sound".into(), &8.into()));
@@ -172,7 +172,7 @@ fn each_problem_of_a_journal_is_named_with_a_way_on() {
     let journal = journal.expect("the journal");
     type Case<'c> = (&'c dyn Fn(&mut Vec<u8>), i32, &'c str);
     let cases: [Case<'_>; 6] = [
-        (&|bytes| bytes.truncate(30_000), 1, "cut short: expected 4202496 bytes, found 30000"),
+        (&|bytes| bytes.truncate(30_000), 1, "cut short: expected 532480 bytes, found 30000"),
         (&|bytes| bytes[..8192].fill(0), 1, "superblock are damaged"),
         (&|bytes| bytes.fill(7), 2, "no journal"),
         (&|bytes| (bytes[8] += 1, bytes[BLOCK + 8] += 1).0, 2, "has format 5"),

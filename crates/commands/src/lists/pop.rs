@@ -2,7 +2,7 @@
 //!
 //! All are logged as the LPOP or RPOP that they amount to.
 
-use engine::call::{Call, Run};
+use engine::call::{Call, Run, Words};
 use engine::failure::{Done, Failure, SYNTAX};
 use engine::notify::events::EventClass;
 use engine::spec::*;
@@ -11,6 +11,7 @@ use resp::number::parse_i64;
 
 use super::side;
 use crate::blocking::{BlockedOperation, Serving, seconds, serve_or_block};
+use crate::collections::pops_of_one;
 
 pub(crate) const LPOP: CommandSpec = CommandSpec {
     name: "lpop",
@@ -26,6 +27,7 @@ pub(crate) const LPOP: CommandSpec = CommandSpec {
     args: &[key("key", 0), integer("count").since("6.2.0").optional()],
     weigh: Some(weights::reads_count),
     run: Run::Keys(lpop),
+    joined: Some(lpop_joined),
     ..CommandSpec::EMPTY
 };
 
@@ -47,6 +49,7 @@ pub(crate) const RPOP: CommandSpec = CommandSpec {
     args: &[key("key", 0), integer("count").since("6.2.0").optional()],
     weigh: Some(weights::reads_count),
     run: Run::Keys(rpop),
+    joined: Some(rpop_joined),
     ..CommandSpec::EMPTY
 };
 
@@ -86,6 +89,45 @@ fn pop(call: &mut Call<'_>, txn: &mut Txn<'_>, side: Side) -> Done {
         call.notify_taken(EventClass::List, txn, event(side), &key);
     }
     Ok(())
+}
+
+fn lpop_joined<'a>(
+    call: &mut Call<'a>,
+    txn: &mut Txn<'_>,
+    requests: &[Words<'a>],
+) -> Result<usize, Failure> {
+    pop_joined(call, txn, requests, Side::Head)
+}
+
+fn rpop_joined<'a>(
+    call: &mut Call<'a>,
+    txn: &mut Txn<'_>,
+    requests: &[Words<'a>],
+) -> Result<usize, Failure> {
+    pop_joined(call, txn, requests, Side::Tail)
+}
+
+/// Pops one element for each of several requests, from a list that has more.
+fn pop_joined<'a>(
+    call: &mut Call<'a>,
+    txn: &mut Txn<'_>,
+    requests: &[Words<'a>],
+    side: Side,
+) -> Result<usize, Failure> {
+    let (db, key) = (call.db(), call.key(0));
+    let Some(entry) = txn.peek(db, &key) else { return Ok(0) };
+    let most = txn.list(&entry)?.len()?.saturating_sub(1);
+    let requests = pops_of_one(requests, most);
+    if requests.is_empty() {
+        return Ok(0);
+    }
+    txn.lists().pop(db, &key, side, requests.len() as u64, |element| call.out.bulk(element))?;
+    for args in requests {
+        call.begin_joined(args);
+        call.wrote();
+        call.notify(EventClass::List, event(side), &key);
+    }
+    Ok(requests.len())
 }
 
 pub(crate) const LMPOP: CommandSpec = CommandSpec {

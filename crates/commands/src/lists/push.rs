@@ -1,7 +1,7 @@
 //! LPUSH, RPUSH, LPUSHX, RPUSHX.
 
-use engine::call::{Call, Run};
-use engine::failure::Done;
+use engine::call::{Call, Run, Words};
+use engine::failure::{Done, Failure};
 use engine::notify::events::EventClass;
 use engine::spec::*;
 use keyspace::{Side, Txn};
@@ -19,6 +19,7 @@ pub(crate) const LPUSH: CommandSpec = CommandSpec {
     history: &[("2.4.0", "Accepts multiple `element` arguments.")],
     args: &[key("key", 0), string("element").multiple()],
     run: Run::Keys(lpush),
+    joined: Some(lpush_joined),
     ..CommandSpec::EMPTY
 };
 
@@ -39,6 +40,7 @@ pub(crate) const RPUSH: CommandSpec = CommandSpec {
     history: &[("2.4.0", "Accepts multiple `element` arguments.")],
     args: &[key("key", 0), string("element").multiple()],
     run: Run::Keys(rpush),
+    joined: Some(rpush_joined),
     ..CommandSpec::EMPTY
 };
 
@@ -59,6 +61,7 @@ pub(crate) const LPUSHX: CommandSpec = CommandSpec {
     history: &[("4.0.0", "Accepts multiple `element` arguments.")],
     args: &[key("key", 0), string("element").multiple()],
     run: Run::Keys(lpushx),
+    joined: Some(lpush_joined),
     ..CommandSpec::EMPTY
 };
 
@@ -79,6 +82,7 @@ pub(crate) const RPUSHX: CommandSpec = CommandSpec {
     history: &[("4.0.0", "Accepts multiple `element` arguments.")],
     args: &[key("key", 0), string("element").multiple()],
     run: Run::Keys(rpushx),
+    joined: Some(rpush_joined),
     ..CommandSpec::EMPTY
 };
 
@@ -98,9 +102,51 @@ fn push(call: &mut Call<'_>, txn: &mut Txn<'_>, side: Side) -> Done {
     let limits = call.engine.config().list_limits();
     let elements = call.args[2..].iter().copied();
     let len = txn.lists().push(call.db(), &call.key(0), side, elements, limits)?;
+    pushed(call, side, len);
+    Ok(())
+}
+
+/// Logs a push, and replies with the new length.
+fn pushed(call: &mut Call<'_>, side: Side, len: u64) {
     call.wrote();
     let name = if side == Side::Head { "lpush" } else { "rpush" };
     call.notify(EventClass::List, name, &call.key(0));
     call.out.integer(len as i64);
-    Ok(())
+}
+
+fn lpush_joined<'a>(
+    call: &mut Call<'a>,
+    txn: &mut Txn<'_>,
+    requests: &[Words<'a>],
+) -> Result<usize, Failure> {
+    push_joined(call, txn, requests, Side::Head)
+}
+
+fn rpush_joined<'a>(
+    call: &mut Call<'a>,
+    txn: &mut Txn<'_>,
+    requests: &[Words<'a>],
+) -> Result<usize, Failure> {
+    push_joined(call, txn, requests, Side::Tail)
+}
+
+/// Pushes the elements of several requests to a list that exists.
+fn push_joined<'a>(
+    call: &mut Call<'a>,
+    txn: &mut Txn<'_>,
+    requests: &[Words<'a>],
+    side: Side,
+) -> Result<usize, Failure> {
+    let (db, key) = (call.db(), call.key(0));
+    let Some(entry) = txn.peek(db, &key) else { return Ok(0) };
+    let mut len = txn.list(&entry)?.len()?;
+    let limits = call.engine.config().list_limits();
+    let elements = requests.iter().flat_map(|args| args[2..].iter().copied());
+    txn.lists().push(db, &key, side, elements, limits)?;
+    for args in requests {
+        call.begin_joined(args);
+        len += args[2..].len() as u64;
+        pushed(call, side, len);
+    }
+    Ok(requests.len())
 }

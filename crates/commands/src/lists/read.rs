@@ -72,6 +72,7 @@ pub(crate) const LRANGE: CommandSpec = CommandSpec {
     group: Group::List,
     arity: 4,
     flags: READONLY,
+    traits: BOUNDED,
     acl: ACL_LIST,
     keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
     args: &[key("key", 0), integer("start"), integer("stop")],

@@ -15,6 +15,7 @@ pub(crate) const SMEMBERS: CommandSpec = CommandSpec {
     group: Group::Set,
     arity: 2,
     flags: READONLY,
+    traits: BOUNDED,
     acl: ACL_SET,
     tips: &["nondeterministic_output_order"],
     keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],

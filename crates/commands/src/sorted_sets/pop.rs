@@ -2,7 +2,7 @@
 //!
 //! ZMPOP is logged as the ZPOPMIN or ZPOPMAX that it amounts to.
 
-use engine::call::{Call, Run};
+use engine::call::{Call, Run, Words};
 use engine::failure::{Done, Failure, SYNTAX};
 use engine::notify::events::EventClass;
 use engine::spec::*;
@@ -11,6 +11,7 @@ use resp::number::parse_i64;
 use resp::{Protocol, Writer};
 
 use super::Scored;
+use crate::collections::pops_of_one;
 
 /// An end of a sorted set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,7 @@ pub(crate) const ZPOPMIN: CommandSpec = CommandSpec {
     args: &[key("key", 0), integer("count").optional()],
     weigh: Some(weights::reads_count),
     run: Run::Keys(zpopmin),
+    joined: Some(zpopmin_joined),
     ..CommandSpec::EMPTY
 };
 
@@ -72,6 +74,7 @@ pub(crate) const ZPOPMAX: CommandSpec = CommandSpec {
     args: &[key("key", 0), integer("count").optional()],
     weigh: Some(weights::reads_count),
     run: Run::Keys(zpopmax),
+    joined: Some(zpopmax_joined),
     ..CommandSpec::EMPTY
 };
 
@@ -100,6 +103,47 @@ fn pop(call: &mut Call<'_>, txn: &mut Txn<'_>, end: End) -> Done {
     call.out.array(if nested { taken.len() } else { 2 * taken.len() });
     reply_pairs(call.out, &taken, nested);
     Ok(())
+}
+
+fn zpopmin_joined<'a>(
+    call: &mut Call<'a>,
+    txn: &mut Txn<'_>,
+    requests: &[Words<'a>],
+) -> Result<usize, Failure> {
+    pop_joined(call, txn, requests, End::Min)
+}
+
+fn zpopmax_joined<'a>(
+    call: &mut Call<'a>,
+    txn: &mut Txn<'_>,
+    requests: &[Words<'a>],
+) -> Result<usize, Failure> {
+    pop_joined(call, txn, requests, End::Max)
+}
+
+/// Pops one member for each of several requests, from a sorted set that has more.
+fn pop_joined<'a>(
+    call: &mut Call<'a>,
+    txn: &mut Txn<'_>,
+    requests: &[Words<'a>],
+    end: End,
+) -> Result<usize, Failure> {
+    let (db, key) = (call.db(), call.key(0));
+    let Some(entry) = txn.peek(db, &key) else { return Ok(0) };
+    let most = txn.sorted_set(&entry)?.len().saturating_sub(1);
+    let requests = pops_of_one(requests, most);
+    if requests.is_empty() {
+        return Ok(0);
+    }
+    let taken = take(txn, db, &key, end, requests.len() as u64)?.unwrap_or_default();
+    for (args, scored) in requests.iter().zip(taken.chunks(1)) {
+        call.begin_joined(args);
+        call.wrote();
+        call.notify(EventClass::SortedSet, end.event(), &key);
+        call.out.array(2);
+        reply_pairs(call.out, scored, false);
+    }
+    Ok(taken.len())
 }
 
 pub(crate) const ZMPOP: CommandSpec = CommandSpec {
@@ -176,7 +220,7 @@ pub(crate) fn reply_from(out: &mut Writer, key: &Key<'_>, taken: &Scored) {
     reply_pairs(out, taken, true);
 }
 
-fn reply_pairs(out: &mut Writer, taken: &Scored, nested: bool) {
+fn reply_pairs(out: &mut Writer, taken: &[(Vec<u8>, f64)], nested: bool) {
     for (member, score) in taken {
         if nested {
             out.array(2);

@@ -1,6 +1,6 @@
 //! XADD.
 
-use engine::call::{Call, Run};
+use engine::call::{Call, Run, Words};
 use engine::failure::{Done, Failure};
 use engine::notify::events::EventClass;
 use engine::spec::*;
@@ -56,6 +56,7 @@ pub(crate) const XADD: CommandSpec = CommandSpec {
         block("field_value", &[string("field"), string("value")]).multiple(),
     ],
     run: Run::Keys(xadd),
+    joined: Some(xadd_joined),
     ..CommandSpec::EMPTY
 };
 
@@ -87,8 +88,20 @@ fn xadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         let trim = |trim| Trimmed::of(edit, trim, options.references);
         options.trim.map_or(Ok(Trimmed::default()), trim)
     })?;
+    added(call, txn, &options, id, &trimmed)
+}
+
+/// Logs the command, and replies with the ID of the new entry.
+fn added(
+    call: &mut Call<'_>,
+    txn: &mut Txn<'_>,
+    options: &TrimOptions,
+    id: StreamId,
+    trimmed: &Trimmed,
+) -> Done {
+    let key = call.key(0);
     if call.effects.enabled() {
-        log(call, txn, &options, id, &trimmed)?;
+        log(call, txn, options, id, trimmed)?;
     } else {
         call.wrote();
     }
@@ -98,6 +111,35 @@ fn xadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     reply::id(call.out, id);
     Ok(())
+}
+
+/// Adds the entries of several requests without options to a stream that exists.
+fn xadd_joined<'a>(
+    call: &mut Call<'a>,
+    txn: &mut Txn<'_>,
+    requests: &[Words<'a>],
+) -> Result<usize, Failure> {
+    let (db, key) = (call.db(), call.key(0));
+    let Some(entry) = txn.peek(db, &key) else { return Ok(0) };
+    txn.stream(&entry)?;
+    let is_plain = |args: &&Words<'_>| args[2] == b"*" && args.len() % 2 == 1;
+    let plain = requests.iter().take_while(is_plain);
+    let limits = call.engine.config().stream_limits();
+    let mut ids = Vec::with_capacity(requests.len());
+    txn.streams().edit(db, &key, |edit| {
+        for args in plain {
+            let Ok(id) = next(call, Wanted::Any, &edit.head()) else { break };
+            edit.append(id, &args[3..], limits)?;
+            ids.push(id);
+        }
+        Ok(())
+    })?;
+    for (args, id) in requests.iter().zip(&ids) {
+        call.begin_joined(args);
+        let options = TrimOptions::parse(call, true)?;
+        added(call, txn, &options, *id, &Trimmed::default())?;
+    }
+    Ok(ids.len())
 }
 
 /// Returns the ID of the next entry.

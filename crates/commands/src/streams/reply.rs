@@ -13,7 +13,14 @@ pub(super) fn text(id: StreamId) -> String {
 }
 
 pub(super) fn id(out: &mut Writer, id: StreamId) {
-    out.bulk(text(id));
+    let (mut ms, mut seq) = (itoa::Buffer::new(), itoa::Buffer::new());
+    let (ms, seq) = (ms.format(id.ms).as_bytes(), seq.format(id.seq).as_bytes());
+    let len = ms.len() + 1 + seq.len();
+    if out.takes(len) {
+        out.bulk_header(len);
+        [ms, b"-", seq].into_iter().for_each(|part| out.raw(part));
+        out.bulk_end();
+    }
 }
 
 /// Writes an ID with the fields and values of its entry.

@@ -430,7 +430,7 @@ fn a_place_in_the_stream_costs_no_fence_and_no_write_loses_it() {
             Ring::begin(Box::new(lines), size, &beginning)
         })?;
         let (id, offset) = (position.id.to_bytes(), position.end);
-        Some(StreamPosition { id, offset, db: None, second: None })
+        Some(StreamPosition { id, offset, db: None, second: None, is_replica: false })
     };
     let kept = engine.keyspace().keep_own_position(position, 0);
     assert!(kept.expect("a commit"));

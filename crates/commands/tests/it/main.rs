@@ -22,6 +22,7 @@ mod functions;
 mod generate;
 mod geo;
 mod golden_pools;
+mod joined;
 mod keys;
 mod large_values;
 mod load;

@@ -13,13 +13,13 @@ use resp::{Protocol, Writer};
 
 const NOW: u64 = 1_700_000_000_000;
 
-fn engine(keyspace: Arc<Keyspace>) -> Arc<Engine> {
+pub(crate) fn engine(keyspace: Arc<Keyspace>) -> Arc<Engine> {
     let options = EngineOptions { clock: TestClock::new(NOW), ..EngineOptions::new(keyspace) };
     Arc::new(Engine::new(options))
 }
 
 /// Executes a batch, and counts the commands that were executed in runs.
-fn batch(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> (Vec<u8>, usize) {
+pub(crate) fn batch(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> (Vec<u8>, usize) {
     let words: Vec<Vec<&[u8]>> =
         requests.iter().map(|request| request.iter().map(Vec::as_slice).collect()).collect();
     let engine = Arc::clone(&client.engine);

@@ -39,6 +39,16 @@ pub enum Run {
     Script(&'static ScriptCommand),
 }
 
+/// Executes several requests of one command on one key together, as one change, each with its own
+/// reply and effects, which begin with [`Call::begin_joined`]. Returns how many from the front;
+/// none, with nothing changed, if the first must be executed by itself: in particular if the key
+/// would be created or deleted. If it fails, all are executed one by one.
+pub type RunJoined =
+    for<'a> fn(&mut Call<'a>, &mut Txn<'_>, &[Words<'a>]) -> Result<usize, Failure>;
+
+/// All words of a request.
+pub type Words<'a> = &'a [&'a [u8]];
+
 /// Takes the next step of a command that takes several. Returns true if that was the last one.
 pub type TakeStep = fn(&Engine, &mut Session, &mut Walk) -> Result<bool, Failure>;
 
@@ -177,6 +187,13 @@ impl<'a> Call<'a> {
     /// [`crate::table::spec::LONG`] units of work and can be moved.
     pub fn check_work(&self, units: u64) -> Done {
         if units > LONG && self.may_move() { Err(Failure::takes_long(None)) } else { Ok(()) }
+    }
+
+    /// Begins the effects of the next of several requests that are executed together.
+    #[inline]
+    pub fn begin_joined(&mut self, args: Words<'a>) {
+        self.effects.end_group();
+        self.args = args;
     }
 
     /// Returns true if a script calls this.

@@ -11,7 +11,7 @@
 //! MULTI and EXEC around the run. All are appended at once, and all replies wait until the last is
 //! durable. A crash may leave the first few of them.
 
-use keyspace::{Key, Losses};
+use keyspace::{Key, Losses, Txn};
 use resp::Writer;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,7 +27,7 @@ use crate::log::Effects;
 use crate::observe::hooks;
 use crate::session::kept_words::LARGE;
 use crate::session::{ReplyMode, Session};
-use crate::table::spec::{BLOCKING, DENYOOM, LONG, READONLY, WRITE};
+use crate::table::spec::{BLOCKING, BOUNDED, DENYOOM, LONG, READONLY, WRITE};
 
 /// Maximum of commands in a run: its locks are held while they are executed.
 const LONGEST: usize = 16;
@@ -40,6 +40,8 @@ const MOST_BYTES: usize = 8 * 1024;
 const FRAME: usize = 9;
 /// Maximum length of such a request, in bytes.
 const MOST_REQUEST: usize = MOST_BYTES + (MOST_WORDS + 1) * FRAME;
+/// Maximum weight of a command that is not quick, but bounded by its weight: some 50 microseconds.
+const LIGHT: u64 = 512;
 /// Bytes of replies after which a run ends.
 const MOST_REPLY: usize = 64 * 1024;
 
@@ -145,40 +147,7 @@ impl Engine {
         let mut call = Call::new(self, session, steps[0].command, out, now_ns, effects);
         call.losses = losses;
         let mut times = Times { since_ns, from: 0 };
-        let begin = call.out.len();
-        let mut executed = 0;
-        for step in steps {
-            // A long command is executed by itself.
-            if step.command.spec.weigh.is_some() && weight_of(step, &txn, call.db()) > LONG {
-                if executed == 0 {
-                    return None;
-                }
-                break;
-            }
-            let is_quick = step.is_quick();
-            if !is_quick {
-                times.share(&mut call, &steps[..executed]);
-            }
-            // A string that is copied after the locks were released must be committed, and its
-            // reply must be the last.
-            call.may_pin = !txn.is_dirty();
-            call.reply_from = call.out.len();
-            if let Err(failed) = step.run(&mut call, &mut txn) {
-                // A command of the primary does not fail: executed by itself, it says why.
-                if failed.out_of_memory || failed.takes_long || call.session.received.is_some() {
-                    return None;
-                }
-                self.stats().failed(call.session.stripe, step.command.id);
-            }
-            call.effects.end_group();
-            executed += 1;
-            if !is_quick {
-                times.share(&mut call, &steps[..executed]);
-            }
-            if call.pinned.is_some() || call.out.len() - begin > MOST_REPLY {
-                break;
-            }
-        }
+        let executed = self.execute_front(&mut call, &mut txn, steps, &mut times)?;
         let shown = self.shown_by(&steps[..executed]);
         if let Some(received) = &mut call.session.received {
             received.cover(executed);
@@ -211,6 +180,59 @@ impl Engine {
         Some(Executed { requests: executed, next: Next::Reply, durable_at: call.durable_at })
     }
 
+    /// Executes steps from the front in an open transaction; returns how many. Returns none if they
+    /// must be executed one by one.
+    #[inline(always)]
+    fn execute_front<'a>(
+        &self,
+        call: &mut Call<'a>,
+        txn: &mut Txn<'_>,
+        steps: &[Step<'a>],
+        times: &mut Times,
+    ) -> Option<usize> {
+        let begin = call.out.len();
+        let mut executed = 0;
+        while let Some(step) = steps.get(executed) {
+            let is_bounded = step.command.spec.is(BOUNDED);
+            if step.command.spec.weigh.is_some()
+                && weight_of(step, txn, call.db()) > if is_bounded { LIGHT } else { LONG }
+            {
+                // It is executed by itself.
+                if executed == 0 {
+                    return None;
+                }
+                break;
+            }
+            let is_quick = is_bounded || step.is_quick();
+            if !is_quick {
+                times.share(call, &steps[..executed]);
+            }
+            // A string that is copied after the locks were released must be committed, and its
+            // reply must be the last.
+            call.may_pin = !txn.is_dirty();
+            call.reply_from = call.out.len();
+            let joined = Step::run_joined(&steps[executed..], call, txn);
+            if joined == 0
+                && let Err(failed) = step.run(call, txn)
+            {
+                // A command of the primary does not fail: executed by itself, it says why.
+                if failed.out_of_memory || failed.takes_long || call.session.received.is_some() {
+                    return None;
+                }
+                self.stats().failed(call.session.stripe, step.command.id);
+            }
+            call.effects.end_group();
+            executed += joined.max(1);
+            if !is_quick {
+                times.share(call, &steps[..executed]);
+            }
+            if call.pinned.is_some() || call.out.len() - begin > MOST_REPLY {
+                break;
+            }
+        }
+        Some(executed)
+    }
+
     /// Returns the keys that steps show, if replies to reads wait for the log.
     #[inline]
     fn shown_by<'a>(&self, steps: &[Step<'a>]) -> SmallVec<[Key<'a>; LONGEST]> {
@@ -234,7 +256,7 @@ fn is_plain(step: &Step<'_>) -> bool {
     let spec = step.command.spec;
     matches!(spec.run, Run::Keys(_))
         && !spec.has(BLOCKING)
-        && (spec.has(WRITE) || spec.has(READONLY) && step.is_quick())
+        && (spec.has(WRITE) || spec.has(READONLY) && (step.is_quick() || spec.is(BOUNDED)))
         && (1..=MOST_KEYS).contains(&step.keys.len())
         && step.args.len() <= MOST_WORDS
         && step.args.iter().map(|arg| arg.len()).sum::<usize>() <= MOST_BYTES

@@ -110,12 +110,22 @@ impl<'a> Batch<'a> {
     /// that the commands name.
     pub fn prefetch(&mut self, session: &Session) {
         let keyspace = self.engine.keyspace();
-        let prefetched = self.keys.iter().map(|key| keyspace.prefetch_key_bucket(session.db, key));
-        let prefetched: SmallVec<[_; USUAL]> = prefetched.collect();
+        let mut prefetched: SmallVec<[_; USUAL]> = SmallVec::new();
+        let mut last: Option<&Key<'_>> = None;
+        for key in &self.keys {
+            // Often it is the same key.
+            let is_new = last.is_none_or(|last| !key.has_hash_of(last));
+            prefetched.push(is_new.then(|| keyspace.prefetch_key_bucket(session.db, key)));
+            last = Some(key);
+        }
+        let mut last: Option<&Key<'_>> = None;
         for (key, prefetched) in self.keys.iter_mut().zip(&prefetched) {
-            if let Some(prefetched) = prefetched {
-                keyspace.prefetch_key_entry(prefetched, key);
+            match (prefetched, last) {
+                (Some(Some(prefetched)), _) => keyspace.prefetch_key_entry(prefetched, key),
+                (None, Some(last)) => key.set_hint_of(last),
+                _ => {}
             }
+            last = Some(key);
         }
         let mut members: SmallVec<[PrefetchedBucket; USUAL]> = SmallVec::new();
         for request in self.from(0) {

@@ -10,4 +10,5 @@ mod effects;
 
 pub use command_log::CommandLog;
 pub use durability::LogDurability;
+pub(crate) use effects::EffectsMark;
 pub use effects::{Delivery, Effects};

@@ -23,7 +23,7 @@ pub use keys::*;
 pub use traits::*;
 pub use weight::{LONG, MANY_WORDS, Weigh, weights};
 
-use crate::execute::call::{Run, TakeStep};
+use crate::execute::call::{Run, RunJoined, TakeStep};
 
 /// The group a command is documented under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,6 +197,8 @@ pub struct CommandSpec {
     pub weigh: Option<Weigh>,
     /// How it is executed.
     pub run: Run,
+    /// Executes several requests on one key together, if it can.
+    pub joined: Option<RunJoined>,
     /// Takes its next step, if it takes several.
     pub step: Option<TakeStep>,
 }
@@ -227,6 +229,7 @@ impl CommandSpec {
         channels: None,
         redact: None,
         weigh: None,
+        joined: None,
         run: Run::Container,
         step: None,
     };

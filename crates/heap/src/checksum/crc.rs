@@ -30,6 +30,26 @@ pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     long(crc, bytes)
 }
 
+/// Returns the CRC-32C of words as they are stored, little endian.
+#[inline]
+pub fn crc32c_words(words: &[u64]) -> u32 {
+    if available() {
+        // SAFETY: the processor has the instruction.
+        return !unsafe { of_words(words) };
+    }
+    words.iter().fold(0, |crc, word| long(crc, &word.to_le_bytes()))
+}
+
+/// Returns the CRC-32C of the lower six bytes of a word, little endian.
+#[inline]
+pub fn crc32c_six_bytes(word: u64) -> u32 {
+    if available() {
+        // SAFETY: the processor has the instruction.
+        return !unsafe { of_six_bytes(word) };
+    }
+    long(0, &word.to_le_bytes()[..6])
+}
+
 fn long(crc: u32, bytes: &[u8]) -> u32 {
     let mut checksum = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
     checksum.update(bytes);
@@ -65,6 +85,24 @@ unsafe fn short(crc: u32, bytes: &[u8]) -> u32 {
     rest.iter().fold(crc, |crc, &byte| _mm_crc32_u8(crc, byte))
 }
 
+/// # Safety
+/// The processor has SSE4.2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse4.2")]
+unsafe fn of_words(words: &[u64]) -> u32 {
+    use std::arch::x86_64::_mm_crc32_u64;
+    words.iter().fold(u64::from(!0u32), |crc, &word| _mm_crc32_u64(crc, word)) as u32
+}
+
+/// # Safety
+/// The processor has SSE4.2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse4.2")]
+unsafe fn of_six_bytes(word: u64) -> u32 {
+    use std::arch::x86_64::{_mm_crc32_u16, _mm_crc32_u32};
+    _mm_crc32_u16(_mm_crc32_u32(!0, word as u32), (word >> 32) as u16)
+}
+
 #[cfg(target_arch = "aarch64")]
 #[inline]
 fn available() -> bool {
@@ -87,6 +125,24 @@ unsafe fn short(crc: u32, bytes: &[u8]) -> u32 {
     rest.iter().fold(crc, |crc, &byte| __crc32cb(crc, byte))
 }
 
+/// # Safety
+/// The processor has the CRC extension.
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "crc")]
+unsafe fn of_words(words: &[u64]) -> u32 {
+    use std::arch::aarch64::__crc32cd;
+    words.iter().fold(!0, |crc, &word| __crc32cd(crc, word))
+}
+
+/// # Safety
+/// The processor has the CRC extension.
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "crc")]
+unsafe fn of_six_bytes(word: u64) -> u32 {
+    use std::arch::aarch64::{__crc32ch, __crc32cw};
+    __crc32ch(__crc32cw(!0, word as u32), (word >> 32) as u16)
+}
+
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn available() -> bool {
     false
@@ -97,6 +153,20 @@ fn available() -> bool {
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe fn short(crc: u32, bytes: &[u8]) -> u32 {
     !long(!crc, bytes)
+}
+
+/// # Safety
+/// None: never called.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe fn of_words(_words: &[u64]) -> u32 {
+    0
+}
+
+/// # Safety
+/// None: never called.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe fn of_six_bytes(_word: u64) -> u32 {
+    0
 }
 
 #[cfg(test)]
@@ -123,6 +193,18 @@ mod tests {
         for cut in 0..bytes.len() {
             let (first, second) = bytes.split_at(cut);
             assert_eq!(crc32c_append(crc32c(first), second), crc32c(bytes));
+        }
+    }
+
+    #[test]
+    fn words_have_the_checksum_of_their_bytes() {
+        let words: [u64; 9] = std::array::from_fn(|n| 0x9e37_79b9_7f4a_7c15 << n ^ n as u64);
+        for count in 0..words.len() {
+            let bytes: Vec<u8> =
+                words[..count].iter().flat_map(|word| word.to_le_bytes()).collect();
+            assert_eq!(crc32c_words(&words[..count]), crc32c(&bytes));
+            let first = words[count].to_le_bytes();
+            assert_eq!(crc32c_six_bytes(words[count]), crc32c(&first[..6]));
         }
     }
 

@@ -121,7 +121,8 @@ impl Edit {
         let word = shard.word(entry::cell(shard, old.at));
         edit.state = match head.layout {
             Layout::Listpack | Layout::ListpackWithTtls => {
-                let bytes = listpack_bytes(shard, old.at, head, word)?.to_vec();
+                let mut bytes = edit.take_bytes();
+                bytes.extend_from_slice(listpack_bytes(shard, old.at, head, word)?);
                 let (unchanged_prefix, timed) =
                     (Some(bytes.len()), head.layout == Layout::ListpackWithTtls);
                 State::Listpack { bytes, count: head.count, unchanged_prefix, timed }
@@ -152,6 +153,14 @@ impl Edit {
             changed: false,
             shrunk: false,
             expired: Vec::new(),
+        }
+    }
+
+    /// Takes the buffer for packed elements.
+    fn take_bytes(&mut self) -> Vec<u8> {
+        match &mut self.state {
+            State::Listpack { bytes, .. } => std::mem::take(bytes),
+            State::Table(_) => Vec::new(),
         }
     }
 
@@ -228,12 +237,15 @@ impl Edit {
                         if *timed {
                             old += Item::decode(&bytes[begin + old..]).map_or(0, |(_, len)| len);
                         }
-                        let mut new = Vec::with_capacity(value.len() + 18);
-                        item(value).encode(&mut new);
-                        if *timed {
-                            time_item(when.resolve(time_at(bytes, at))).encode(&mut new);
+                        let time = timed.then(|| time_item(when.resolve(time_at(bytes, at))));
+                        let end = bytes.len();
+                        item(value).encode(bytes);
+                        if let Some(time) = time {
+                            time.encode(bytes);
                         }
-                        bytes.splice(begin..begin + old, new);
+                        let new = bytes.len() - end;
+                        bytes[begin + old..].rotate_right(new);
+                        bytes.drain(begin..begin + old);
                         *unchanged_prefix = None;
                     }
                     None => {
@@ -378,9 +390,7 @@ impl Edit {
     /// the key exists.
     pub fn finish(mut self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
         let is_there = if self.changed { self.write(txn, db, key)? } else { self.old.is_some() };
-        if let State::Listpack { bytes, .. } = &mut self.state {
-            txn.keep_spare(std::mem::take(bytes));
-        }
+        txn.keep_spare(self.take_bytes());
         Ok(is_there)
     }
 

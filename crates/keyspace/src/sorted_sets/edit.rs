@@ -72,7 +72,8 @@ impl SortedSetEdit {
         let word = shard.word(entry::cell(shard, old.at));
         edit.state = match head.layout {
             Layout::Listpack => {
-                let bytes = listpack_bytes(shard, old.at, head, word)?.to_vec();
+                let mut bytes = edit.take_bytes();
+                bytes.extend_from_slice(listpack_bytes(shard, old.at, head, word)?);
                 let unchanged_prefix = Some(bytes.len());
                 State::Listpack { bytes, count: head.count, unchanged_prefix }
             }
@@ -190,9 +191,10 @@ impl SortedSetEdit {
             return encode(item(member), score, is_skiplist, bytes);
         }
         (*unchanged_prefix, self.last) = (None, None);
-        let mut new = Vec::with_capacity(member.len() + 16);
-        encode(item(member), score, is_skiplist, &mut new);
-        bytes.splice(at..at, new);
+        let end = bytes.len();
+        encode(item(member), score, is_skiplist, bytes);
+        let new = bytes.len() - end;
+        bytes[at..].rotate_right(new);
     }
 
     fn fits(&self) -> bool {
@@ -342,10 +344,16 @@ impl SortedSetEdit {
     /// key exists.
     pub fn finish(mut self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
         let is_there = if self.changed { self.write(txn, db, key)? } else { self.old.is_some() };
-        if let State::Listpack { bytes, .. } = &mut self.state {
-            txn.keep_spare(std::mem::take(bytes));
-        }
+        txn.keep_spare(self.take_bytes());
         Ok(is_there)
+    }
+
+    /// Takes the buffer for packed members.
+    fn take_bytes(&mut self) -> Vec<u8> {
+        match &mut self.state {
+            State::Listpack { bytes, .. } => std::mem::take(bytes),
+            State::Table(_) | State::Gone => Vec::new(),
+        }
     }
 
     fn write(&self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {

@@ -13,6 +13,7 @@ pub use progress::StreamProgress;
 use std::ops::RangeInclusive;
 
 use heap::{Shard, View};
+use smallvec::SmallVec;
 use structures::listpack::Item;
 use structures::reclaim::Queue;
 use structures::stream::{self, Pairs, Piece, Stream};
@@ -289,7 +290,7 @@ impl StreamEdit<'_, '_> {
         words: &[&[u8]],
         limits: StreamLimits,
     ) -> Result<(), Error> {
-        let pairs: Vec<(Item<'_>, Item<'_>)> =
+        let pairs: SmallVec<[(Item<'_>, Item<'_>); 4]> =
             words.chunks_exact(2).map(|pair| (item(pair[0]), item(pair[1]))).collect();
         self.changed = true;
         let done = self.stream.append(self.shard, id, &pairs, limits);

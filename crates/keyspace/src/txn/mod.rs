@@ -260,7 +260,9 @@ impl<'k> Txn<'k> {
     #[inline]
     pub(crate) fn keep_spare(&mut self, mut bytes: Vec<u8>) {
         bytes.clear();
-        self.spare = bytes;
+        if bytes.capacity() > self.spare.capacity() {
+            self.spare = bytes;
+        }
     }
 
     /// Returns what all transactions of the keyspace share.

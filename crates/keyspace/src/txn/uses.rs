@@ -12,6 +12,12 @@ impl Txn<'_> {
         self.touches = touches;
     }
 
+    /// Returns true if it matters how often a key is used, and not only when.
+    #[inline]
+    pub fn counts_uses(&self) -> bool {
+        self.shared.lfu().is_some()
+    }
+
     /// Sets the time of the uses of keys, in unix ms, for a transaction whose [time](Txn::now) is 0
     /// so that nothing expires.
     #[inline]

@@ -99,6 +99,10 @@ impl Txn<'_> {
         let shard = &mut self.shards[place.shard];
         if let Some(old) = old {
             shard.expect_free(old.at);
+            let blob = (old.kind == Kind::Blob).then(|| entry::blob(shard, old.at));
+            if let Some(blob) = blob.filter(|blob| !blob.is_large()) {
+                shard.expect_free(Ptr::from_raw(blob.word()));
+            }
         }
         let new = entry::create(shard, key.bytes, expiry, value, spare)?;
         self.link(place, key, old, new, expiry)?;

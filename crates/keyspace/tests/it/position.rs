@@ -13,7 +13,13 @@ const SHARDS: usize = 2;
 
 fn position(offset: u64) -> StreamPosition {
     let second = offset.is_multiple_of(2).then_some(([7; 20], offset / 2));
-    StreamPosition { id: std::array::from_fn(|n| n as u8), offset, db: Some(3), second }
+    StreamPosition {
+        id: std::array::from_fn(|n| n as u8),
+        offset,
+        db: Some(3),
+        second,
+        is_replica: true,
+    }
 }
 
 fn open(path: &Path) -> Heap {

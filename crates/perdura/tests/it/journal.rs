@@ -361,5 +361,7 @@ fn a_purge_frees_what_deletes_left_and_gives_nothing_back() {
     assert_eq!(store.purge(), 0);
     let purged = store.usage();
     assert!(purged.used < before.used + (1 << 20), "{purged:?}");
-    assert_eq!((purged.size, purged.space), (full.size, full.space));
+    assert_eq!(purged.size, full.size);
+    // The background may have taken space ahead of need since.
+    assert!(purged.space >= full.space, "{purged:?}, {full:?}");
 }

@@ -453,6 +453,53 @@ fn an_error_of_opening_says_which_kind_it_is() {
 }
 
 #[test]
+fn the_pool_of_a_replica_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("pool");
+    let options = || Options::new(&path).domain(DomainRequest::Process);
+    Perdura::open(options()).expect("a new pool").close().expect("a clean close");
+    let at = |is_replica| keyspace::StreamPosition {
+        id: [b'a'; 20],
+        offset: 70,
+        db: None,
+        second: None,
+        is_replica,
+    };
+    let map = || {
+        let options =
+            pmem::MapOptions { domain: DomainRequest::Process, ..pmem::MapOptions::new(1 << 30) };
+        let region = pmem::Region::open(&path, &options).expect("the pool");
+        let (heap, _) = heap::Heap::open(region, pmem::boot_id()).expect("the pool");
+        keyspace::Keyspace::new(heap, 0)
+    };
+    let refused = || {
+        let Err(error) = Perdura::open(options()) else { panic!("it opened") };
+        assert!(matches!(error, OpenError::Replica { .. }), "{error}");
+        assert!(error.to_string().contains("replicaof"), "{error}");
+    };
+    // After a crash of the replica, and after a clean end; a refusal changes nothing.
+    let ks = map();
+    assert!(ks.keep_position(|| Some(at(true)), 0).expect("a commit"));
+    drop(ks);
+    (0..3).for_each(|_| refused());
+    let ks = map();
+    assert_eq!(ks.take_position(), Some(at(true)));
+    ks.leave_position(|| Some(at(true)), 0).expect("a commit");
+    ks.heap().close().expect("a clean close");
+    drop(ks);
+    (0..2).for_each(|_| refused());
+
+    // That of a primary, whose replicas get all data afterwards.
+    let ks = map();
+    ks.leave_position(|| Some(at(false)), 0).expect("a commit");
+    ks.heap().close().expect("a clean close");
+    drop(ks);
+    let store = Perdura::open(options()).expect("the pool of a primary");
+    store.set("key", "value").expect("a write");
+    store.close().expect("a clean close");
+}
+
+#[test]
 fn values_of_another_size_find_space_in_a_full_store() {
     let store = Perdura::open(Options::volatile().limit(16 << 20)).expect("a store");
     let fill = |prefix: &str, len: usize| {

@@ -14,7 +14,7 @@
 //! was made by somebody, and is refused.
 
 use super::append::CopyLines;
-use super::batch::{BatchBuffer, BatchHeader, LineRange, ranges};
+use super::batch::{BatchBuffer, BatchHeader, LineRange, RangeBytes, ranges};
 use super::checkpoint::Checkpointer;
 use super::core::{Buffer, Count, Journal, Progress, locked};
 use super::dirty_pages::DirtyPages;
@@ -24,6 +24,7 @@ use super::layout::{BLOCK, DEFAULT_CAPACITY, RING_AT, at_once, capacity_for, lon
 use super::limit::{OpenSuperblock, limit_after};
 use super::mapped::MappedStorage;
 use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
+use super::read_ahead::ReadAhead;
 use super::ring::Ring;
 use super::scan::{Scan, ScanEnd};
 use super::storage::{Storage, is_no_space};
@@ -64,6 +65,13 @@ pub struct JournalRecovery {
 
 /// Stores lines into the working memory; returns false if it does not contain them.
 pub(crate) type StoreLines<'m> = &'m dyn Fn(LineRange, &[u8]) -> bool;
+
+/// The memory that the lines of a journal are stored into.
+pub(super) struct Target<'m> {
+    /// Announces that lines will be stored.
+    pub(super) announce: &'m mut dyn FnMut(&[RangeBytes<'_>]),
+    pub(super) store: StoreLines<'m>,
+}
 
 impl Journal {
     /// Begins an empty journal: fences still go to the pool's file until [`Journal::start`]. The
@@ -167,8 +175,11 @@ impl Journal {
             }
             is_stored
         };
+        let mut ahead = ReadAhead::default();
+        let mut announce = |ranges: &[RangeBytes<'_>]| ahead.ask(&*self.pool, ranges);
+        let target = Target { announce: &mut announce, store: &store };
         let Replayed { end, before_unsynced } =
-            replay(&*file, &superblock, said, &store, &mut recovery)?;
+            replay(&*file, &superblock, said, target, &mut recovery)?;
         self.progress.count(Count::RecoveredBatches, recovery.batches);
         self.progress.count(Count::RecoveredBytes, recovery.bytes);
         let took = self.clock.now().saturating_sub(begin);
@@ -387,7 +398,7 @@ pub(super) fn replay(
     file: &dyn Storage,
     superblock: &Superblock,
     said: Option<PoolProgress>,
-    store: StoreLines<'_>,
+    target: Target<'_>,
     recovery: &mut JournalRecovery,
 ) -> Result<Replayed, JournalError> {
     PoolProgress::refuse_old_pool(said, superblock)?;
@@ -401,8 +412,10 @@ pub(super) fn replay(
             places.push(scan.end());
         }
         let Some((_, bytes)) = scan.next()? else { break };
-        for (range, bytes) in ranges(bytes).ok_or(JournalError::Senseless { sequence })? {
-            if !store(range, bytes) {
+        let ranges = ranges(bytes).ok_or(JournalError::Senseless { sequence })?;
+        (target.announce)(&ranges);
+        for (range, bytes) in ranges {
+            if !(target.store)(range, bytes) {
                 return Err(JournalError::Senseless { sequence });
             }
             recovery.bytes += bytes.len() as u64;

@@ -25,10 +25,11 @@
 use super::append::CopyLines;
 use super::batch::LineRange;
 use super::core::{Count, Journal, locked};
-use super::dirty_pages::PAGE_LINES;
+use super::dirty_pages::{PAGE_LINES, Taken};
 use super::error::JournalError;
 use super::layout::at_once;
 use super::pace::Speed;
+use super::page_copies::PageCopies;
 use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
 use super::scan::ScanEnd;
 use crate::fault_points::FaultPoint;
@@ -61,10 +62,8 @@ pub(super) struct Checkpointer {
     pass: Option<Pass>,
     /// How fast this pass and earlier ones are.
     speed: Speed,
-    /// Copies of pages, kept so that no group allocates,
-    copies: Vec<u8>,
-    /// ... and their ranges of lines.
-    runs: Vec<LineRange>,
+    /// Copies of pages, kept so that no group allocates.
+    copies: PageCopies,
 }
 
 /// A pass through the marked pages.
@@ -90,8 +89,8 @@ impl Drop for FailInPanic<'_> {
 
 impl Checkpointer {
     pub(super) fn new(said: PoolProgress, said_at: u64) -> Checkpointer {
-        let (copies, runs) = (Vec::new(), Vec::new());
-        Checkpointer { said, said_at, pass: None, speed: Speed::default(), copies, runs }
+        let copies = PageCopies::default();
+        Checkpointer { said, said_at, pass: None, speed: Speed::default(), copies }
     }
 
     pub(super) fn is_in_pass(&self) -> bool {
@@ -166,13 +165,18 @@ impl Journal {
         pass: &mut Pass,
         copy: CopyLines<'_>,
     ) -> Result<bool, JournalError> {
-        let Checkpointer { said, said_at, copies, runs, speed, .. } = checkpointer;
-        copies.clear();
-        runs.clear();
-        let next = self.copy_pages(pass.next, copies, runs, copy)?;
+        let Checkpointer { said, said_at, copies, speed, .. } = checkpointer;
+        copies.clear((group() + 1) * PAGE);
+        let Taken { next, marks } = self.copy_pages(pass.next, copies, copy)?;
         pass.next = next.unwrap_or(pass.next);
-        if runs.is_empty() {
+        if copies.is_empty() {
             return Ok(next.is_some());
+        }
+        // The record of the progress goes past the page cache too: as long as the kernel has any
+        // page of the file there, it looks for those of each write.
+        if !copies.has(*said_at / LINE) {
+            let page = LineRange { first: *said_at / PAGE * PAGE_LINES, lines: PAGE_LINES };
+            self.copy_run(page, copies, copy)?;
         }
         // A store in a copy came after fences whose appends have begun: taking the lock now sees
         // them.
@@ -183,18 +187,11 @@ impl Journal {
         }
         // A journal that lacks what the pages contain is too old for them.
         said.synced = self.progress.synced_sequence.load(Acquire);
-        self.say(said, *said_at)?;
-        put_line(copies, runs, *said_at, &said.encode());
-        let mut rest = &copies[..];
-        for run in runs {
-            let (off, len) = run.bytes();
-            let (bytes, after) = rest.split_at(len);
-            self.write_to_pool(bytes, off)?;
-            rest = after;
-        }
-        let len = copies.len() as u64;
+        copies.put_line(*said_at, &said.encode());
+        self.write_runs_to_pool(&copies.writes())?;
+        let len = copies.len();
         self.progress.count(Count::BytesApplied, len);
-        speed.add(len.div_ceil(PAGE));
+        speed.add(marks);
         pass.unsynced += len;
         if pass.unsynced >= sync_each() {
             self.sync_pool()?;
@@ -203,32 +200,40 @@ impl Journal {
         Ok(next.is_some())
     }
 
-    /// Takes the marks of pages and copies the pages. Returns the page to continue from; `None`
-    /// after the last one.
+    /// Takes the marks of pages and copies the pages.
     fn copy_pages(
         &self,
         from: u64,
-        copies: &mut Vec<u8>,
-        runs: &mut Vec<LineRange>,
+        copies: &mut PageCopies,
         copy: CopyLines<'_>,
-    ) -> Result<Option<u64>, JournalError> {
+    ) -> Result<Taken, JournalError> {
         let takes_first = FaultPoint::TakeBeforeCopy.is_enabled();
-        let next = match takes_first {
-            true => locked(&self.buffer).dirty.take(from, group(), runs),
-            false => locked(&self.buffer).dirty.clone().take(from, group(), runs),
+        let mut runs = Vec::new();
+        let taken = match takes_first {
+            true => locked(&self.buffer).dirty.take(from, group(), &mut runs),
+            false => locked(&self.buffer).dirty.clone().take(from, group(), &mut runs),
         };
         for run in runs {
             pause();
-            if !copy(*run, copies) {
-                // Once overwritten, the medium would no longer report the loss.
-                let cause = "the medium has lost a part of it";
-                return Err(self.fail("read the pool's pages", cause));
-            }
+            self.copy_run(run, copies, copy)?;
         }
         if !takes_first {
             locked(&self.buffer).dirty.take(from, group(), &mut Vec::new());
         }
-        Ok(next)
+        Ok(taken)
+    }
+
+    fn copy_run(
+        &self,
+        run: LineRange,
+        copies: &mut PageCopies,
+        copy: CopyLines<'_>,
+    ) -> Result<(), JournalError> {
+        if copies.add(run, copy) {
+            return Ok(());
+        }
+        // Once overwritten, the medium would no longer report the loss.
+        Err(self.fail("read the pool's pages", "the medium has lost a part of it"))
     }
 
     /// Syncs the file, which has all pages, and moves the tail to the cut.
@@ -245,6 +250,8 @@ impl Journal {
         if FaultPoint::SyncApplied.is_enabled() {
             self.sync_pool()?;
         }
+        let page = checkpointer.said_at / PAGE * PAGE;
+        self.pool.will_overwrite(page, page + PAGE);
         self.progress.count(Count::Applied, 1);
         self.move_tail(cut)?;
         checkpointer.speed.end(last, self.clock.now());
@@ -266,45 +273,6 @@ impl Journal {
     }
 }
 
-/// Puts a line into the copies, if they contain its page: the working memory has another version
-/// there.
-fn put_line(copies: &mut [u8], runs: &[LineRange], off: u64, line: &[u8]) {
-    let number = off / LINE;
-    let mut at = 0;
-    for run in runs {
-        if (run.first..run.first + run.lines).contains(&number) {
-            let from = at + ((number - run.first) * LINE) as usize;
-            copies[from..from + line.len()].copy_from_slice(line);
-        }
-        at += run.bytes().1;
-    }
-}
-
 const _: () = {
     assert!(PAGE_LINES * LINE == PAGE && PROGRESS_BYTES as u64 == LINE);
 };
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_put_into_the_copy_of_its_page_and_into_no_other() {
-        let runs = [LineRange { first: 4, lines: 2 }, LineRange { first: 10, lines: 3 }];
-        let check = |line: u64, expected: Option<usize>| {
-            let mut copies = [0; 5 * LINE as usize];
-            put_line(&mut copies, &runs, line * LINE, &[7; LINE as usize]);
-            let lines: Vec<u8> = copies.chunks(LINE as usize).map(|line| line[63]).collect();
-            assert_eq!(lines.iter().position(|byte| *byte == 7), expected, "line {line}");
-            assert_eq!(lines.iter().filter(|byte| **byte == 7).count(), expected.iter().count());
-        };
-        check(3, None);
-        check(4, Some(0));
-        check(5, Some(1));
-        check(6, None);
-        check(9, None);
-        check(10, Some(2));
-        check(12, Some(4));
-        check(13, None);
-    }
-}

@@ -306,6 +306,11 @@ impl Journal {
         self.pool.write_at(bytes, at).map_err(|error| self.fail("write to the pool", error))
     }
 
+    /// Writes runs of pages to the pool's file, which must still be synced.
+    pub(super) fn write_runs_to_pool(&self, runs: &[(u64, &[u8])]) -> Result<(), JournalError> {
+        self.pool.write_runs(runs).map_err(|error| self.fail("write to the pool", error))
+    }
+
     /// Syncs the pool's file.
     pub(super) fn sync_pool(&self) -> Result<(), JournalError> {
         self.sync(&self.syncing_pool, &*self.pool, "sync the pool")

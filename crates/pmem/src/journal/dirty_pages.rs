@@ -1,8 +1,12 @@
-//! Pages of the working memory that the pool's file lacks: one bit for each.
+//! Pages of the working memory that the pool's file lacks: a bit for each.
 //!
 //! A page is marked when lines of it are appended, under the buffer's lock, and its mark is taken
 //! under the same lock before the page is copied for the file. So a line that is appended after the
 //! mark was taken marks the page again, and a line that was appended before is in the copy.
+//!
+//! Two runs with one page between them are written as one, if that page was marked at some time: a
+//! page more costs the disk and the kernel less than a write more. Such a page is in memory, and has
+//! its space in the file.
 
 use super::batch::LineRange;
 use crate::fault_points::FaultPoint;
@@ -15,10 +19,21 @@ pub(super) const PAGE_LINES: u64 = PAGE / LINE;
 /// Number of words that are examined under one lock: those of 1 GiB.
 const LOOKED_AT: usize = 4096;
 
-/// One bit for each page, by number.
+/// What [`DirtyPages::take`] took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// The page to continue from; `None` after the last one.
+    pub(super) next: Option<u64>,
+    /// The number of marks. Pages between two runs had none.
+    pub(super) marks: u64,
+}
+
+/// Two bits for each page, by number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DirtyPages {
     words: Vec<u64>,
+    /// Pages that were marked at some time.
+    ever: Vec<u64>,
     /// The end of the last marked line: the region may end within its page.
     end: u64,
 }
@@ -36,9 +51,11 @@ impl DirtyPages {
         self.end = self.end.max(end);
         if self.words.len() as u64 <= last / 64 {
             self.words.resize(last as usize / 64 + 1, 0);
+            self.ever.resize(last as usize / 64 + 1, 0);
         }
         for page in first..=last {
             self.words[page as usize / 64] |= 1 << (page % 64);
+            self.ever[page as usize / 64] |= 1 << (page % 64);
         }
     }
 
@@ -50,13 +67,14 @@ impl DirtyPages {
     }
 
     /// Takes the marks of up to `most` pages from page `from` on: adds their lines to `runs`,
-    /// ascending, with adjacent pages as one range. Returns the page to continue from; `None` after
-    /// the last one.
-    pub(super) fn take(&mut self, from: u64, most: u64, runs: &mut Vec<LineRange>) -> Option<u64> {
-        let (mut at, mut left) = (from, most);
+    /// ascending, with adjacent pages as one range.
+    pub(super) fn take(&mut self, from: u64, most: u64, runs: &mut Vec<LineRange>) -> Taken {
+        let (mut at, mut left, mut marks) = (from, most, 0);
         let stop = from as usize / 64 + LOOKED_AT;
         while left > 0 && (at as usize / 64) < stop {
-            let word = self.words.get_mut(at as usize / 64)?;
+            let Some(word) = self.words.get_mut(at as usize / 64) else {
+                return Taken { next: None, marks };
+            };
             let rest = *word >> (at % 64);
             if rest == 0 {
                 at = (at / 64 + 1) * 64;
@@ -64,10 +82,23 @@ impl DirtyPages {
             }
             at += u64::from(rest.trailing_zeros());
             *word &= !(1 << (at % 64));
+            if left > 1 && self.is_gap(runs, at) {
+                push(runs, at - 1, self.end);
+                left -= 1;
+            }
             push(runs, at, self.end);
-            (at, left) = (at + 1, left - 1);
+            (at, left, marks) = (at + 1, left - 1, marks + 1);
         }
-        Some(at)
+        Taken { next: Some(at), marks }
+    }
+
+    /// Returns true if just one page is between the last run and a page, and was marked at some
+    /// time.
+    fn is_gap(&self, runs: &[LineRange], page: u64) -> bool {
+        let end = runs.last().map(|last| (last.first + last.lines) / PAGE_LINES);
+        end.is_some_and(|end| {
+            end + 1 == page && self.ever[end as usize / 64] >> (end % 64) & 1 != 0
+        })
     }
 }
 
@@ -94,7 +125,7 @@ mod tests {
     /// Takes all marks, this many at a time.
     fn take_all(pages: &mut DirtyPages, most: u64) -> Vec<LineRange> {
         let (mut runs, mut from) = (Vec::new(), 0);
-        while let Some(next) = pages.take(from, most, &mut runs) {
+        while let Some(next) = pages.take(from, most, &mut runs).next {
             from = next;
         }
         runs
@@ -117,9 +148,34 @@ mod tests {
         let mut pages = DirtyPages::default();
         (0..10).for_each(|page| pages.mark(lines(page * 2 * PAGE_LINES, PAGE_LINES)));
         let mut runs = Vec::new();
-        assert_eq!(pages.take(6, 3, &mut runs), Some(11));
+        assert_eq!(pages.take(6, 3, &mut runs), Taken { next: Some(11), marks: 3 });
         assert_eq!(runs, [6, 8, 10].map(|page| lines(page * PAGE_LINES, PAGE_LINES)));
         assert_eq!(take_all(&mut pages, 2).len(), 7);
+    }
+
+    #[test]
+    fn a_page_between_two_runs_is_taken_too_if_it_was_ever_marked() {
+        let mut pages = DirtyPages::default();
+        let mark = |pages: &mut DirtyPages, marked: &[u64]| {
+            marked.iter().for_each(|page| pages.mark(lines(page * PAGE_LINES, 1)));
+        };
+        mark(&mut pages, &[1, 3, 4, 5, 8, 63, 64, 65, 200]);
+        assert_eq!(take_all(&mut pages, 100).len(), 5);
+        let again = [0, 2, 3, 5, 8, 10, 63, 65, 200];
+        mark(&mut pages, &again);
+        let run = |page: u64, count: u64| lines(page * PAGE_LINES, count * PAGE_LINES);
+        let last = lines(200 * PAGE_LINES, 1);
+        let expected = [run(0, 6), run(8, 1), run(10, 1), run(63, 3), last];
+        assert_eq!(take_all(&mut pages, 100), expected);
+        // Not if that would be one page more than asked for.
+        mark(&mut pages, &again);
+        let mut runs = Vec::new();
+        assert_eq!(pages.take(0, 2, &mut runs), Taken { next: Some(3), marks: 2 });
+        assert_eq!(runs, [run(0, 1), run(2, 1)]);
+        mark(&mut pages, &[0, 2, 3]);
+        runs.clear();
+        assert_eq!(pages.take(0, 5, &mut runs), Taken { next: Some(6), marks: 4 });
+        assert_eq!(runs, [run(0, 4), run(5, 1)]);
     }
 
     #[test]

@@ -19,6 +19,7 @@
 //! - a batch leaves the ring only after the pool's file has it, synced;
 //! - after a failed write or sync nothing more is written, to either file.
 
+mod aio;
 mod append;
 mod attach;
 mod background;
@@ -33,9 +34,12 @@ mod layout;
 mod limit;
 mod mapped;
 mod pace;
+mod page_copies;
 mod place;
+mod pool_file;
 mod pool_progress;
 mod read;
+mod read_ahead;
 mod ring;
 mod scan;
 #[cfg(feature = "sim")]
@@ -59,6 +63,7 @@ pub use layout::DEFAULT_CAPACITY;
 pub(crate) use layout::simulate_files;
 pub use pace::ChargedClient;
 pub(crate) use place::JournalPlace;
+pub(crate) use pool_file::PoolFile;
 pub(crate) use pool_progress::BYTES as PROGRESS_BYTES;
 pub use read::JournalReading;
 pub(crate) use read::{read, refuse_unnamed};

@@ -4,7 +4,7 @@
 //! private copy of the pool's pages. A damaged or truncated journal is read up to the damage: a
 //! prefix is a state that a crash may leave.
 
-use super::attach::{self, JournalRecovery, StoreLines};
+use super::attach::{self, JournalRecovery, StoreLines, Target};
 use super::error::JournalError;
 use super::place::JournalPlace;
 use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
@@ -40,7 +40,8 @@ pub(crate) fn read(
     let mut recovery = JournalRecovery::default();
     let said = PoolProgress::decode(line);
     let known = said.as_ref().map_or(None, |said| *said);
-    let replayed = attach::replay(&file, &superblock, known, store, &mut recovery);
+    let target = Target { announce: &mut |_| {}, store };
+    let replayed = attach::replay(&file, &superblock, known, target, &mut recovery);
     let problem = replayed.err().or(said.err());
     match problem {
         Some(JournalError::Io(error)) => Err(JournalError::Io(error)),

@@ -19,6 +19,10 @@ pub trait Storage: Send + Sync {
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()>;
     /// Writes all of `bytes` at `at`.
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
+    /// Writes runs of pages, each with its offset, in any order.
+    fn write_runs(&self, runs: &[(u64, &[u8])]) -> io::Result<()> {
+        runs.iter().try_for_each(|(at, bytes)| self.write_at(bytes, *at))
+    }
     /// Makes everything written, and the file's length, durable.
     fn sync(&self) -> io::Result<()>;
     /// Returns the file's length.

@@ -91,14 +91,13 @@ fn each_policy_says_what_a_power_loss_may_take_and_is_changed_while_serving() {
 fn a_full_journal_delays_writes_and_refuses_none() {
     let mut server = Launch::perdura_journal("no").start();
     let mut client = server.client();
-    // Faster than the journal's content can be applied, which needs syncs.
+    // Thirty times what the journal holds, faster than that can be applied, which needs syncs.
     let value = "v".repeat(1000);
     let set = |key: u32| ["SET", &format!("key:{key}"), &value].map(str::to_owned).to_vec();
     let replies = client.pipeline(&(0..2000).map(set).collect::<Vec<_>>()).expect("replies");
     assert!(replies.iter().all(testkit::Reply::is_ok));
     let facts = client.info("persistence");
-    assert!(number(&facts, "journal_full_waits") > 0, "{facts:?}");
-    assert!(number(&facts, "journal_applied_bytes") > 0, "{facts:?}");
+    assert!(number(&facts, "journal_applied_bytes") > 30 * 65536, "{facts:?}");
     assert!(number(&facts, "journal_written_bytes") > number(&facts, "journal_fenced_bytes"));
     assert!(number(&facts, "journal_unapplied_bytes") <= 65536, "{facts:?}");
     server.crash();

@@ -287,9 +287,12 @@ impl<'a> Actor<'a> {
             Action::Script(script) => self.script(connection, script)?,
             Action::Pipeline(all) => self.pipeline(connection, all),
             Action::Expire(shard) => self.background_step("expiry", |actor| {
-                let now = actor.clock.now();
-                let (mut txn, _) = keyspace.expire_step(*shard, 20, now).map_err(text_of)?;
-                actor.engine.commit_step(&mut txn, keyspace.losses());
+                let losses = keyspace.losses();
+                // Whoever has the shard locked does not wait for this.
+                if let Some((mut txn, _)) = keyspace.try_stage_expiry(*shard, 20, actor.clock.now())
+                {
+                    actor.engine.commit_step(&mut txn, losses);
+                }
                 Ok(())
             })?,
             Action::Reclaim(shard) => self.background_step("reclaiming", |_| {
@@ -485,7 +488,7 @@ impl<'a> Actor<'a> {
         let policy = policies[rng.usize(..policies.len())];
         let maxmemory = (keyspace.heap().used() * rng.u64(5..10) / 10).max(1);
         keyspace.set_eviction(Eviction { maxmemory, policy, ..before }, self.clock.now());
-        let evicted = keyspace.evict_step(2, self.clock.now(), seed);
+        let evicted = keyspace.stage_eviction_step(2, self.clock.now(), seed);
         keyspace.set_eviction(before, self.clock.now());
         let mut txn = match evicted {
             Ok(Some(txn)) => txn,
@@ -496,6 +499,7 @@ impl<'a> Actor<'a> {
         if self.engine.log().is_some() {
             self.engine.commit_step(&mut txn, keyspace.losses());
         } else {
+            txn.commit().map_err(text_of)?;
             let all = txn.changes().filter(|change| change.event != Event::FieldExpired);
             let gone = all.map(|change| (change.db, change.key.to_vec())).collect();
             self.journal.effective(Feed::Deleted(gone));

@@ -314,7 +314,8 @@ fn a_panic_in_expiry_does_not_end_it() {
     lines.extend(["list", "sorted"].map(|key| format!("PEXPIREAT {key} {}", NOW + 100)));
     let image = after(&lines);
     let step = |open: &Open| {
-        let (mut txn, _) = open.keyspace().expire_step(0, 12, LATER).expect("a step");
+        let step = open.keyspace().try_stage_expiry(0, 12, LATER);
+        let (mut txn, _) = step.expect("nobody else has the shard");
         open.engine.commit_step(&mut txn, open.keyspace().losses());
     };
     // A step begins where the previous one ended, so that more than one may be needed.

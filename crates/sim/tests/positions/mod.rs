@@ -79,7 +79,13 @@ fn geometry() -> Geometry {
 
 fn position(offset: u64) -> StreamPosition {
     let second = Some(([7; 20], 5));
-    StreamPosition { id: std::array::from_fn(|n| n as u8), offset, db: Some(3), second }
+    StreamPosition {
+        id: std::array::from_fn(|n| n as u8),
+        offset,
+        db: Some(3),
+        second,
+        is_replica: true,
+    }
 }
 
 fn db(number: usize) -> Db {

@@ -131,6 +131,18 @@ impl Dict {
         }
     }
 
+    /// Returns the place of a member whose field has this hash.
+    #[inline]
+    pub(crate) fn find_member<V: View>(
+        self,
+        view: &V,
+        hash: u64,
+        member: Member,
+    ) -> Option<MemberSlot> {
+        let slot = self.index().find(view, hash, |at| at == member.ptr());
+        slot.map(|slot| MemberSlot { slot })
+    }
+
     /// Adds a member whose field the caller knows to be absent. `hash` returns the hash of any
     /// field.
     pub fn insert<S: Store>(

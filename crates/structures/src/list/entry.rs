@@ -4,7 +4,7 @@
 //! last; every byte but the first has its high bit set, which means that another one is to its
 //! left.
 
-use crate::listpack::Item;
+use crate::listpack::{self, Item};
 
 /// Returns the bytes of the length after an item.
 const fn back_len(item: usize) -> usize {
@@ -16,12 +16,14 @@ const fn back_len(item: usize) -> usize {
 }
 
 /// Returns the bytes of an element.
+#[inline]
 pub(super) fn len_of(item: Item<'_>) -> usize {
     let item = item.encoded_len();
     item + back_len(item)
 }
 
 /// Appends an element to `out`.
+#[inline]
 pub(super) fn encode(item: Item<'_>, out: &mut Vec<u8>) {
     let from = out.len();
     item.encode(out);
@@ -37,6 +39,7 @@ pub(super) fn encode(item: Item<'_>, out: &mut Vec<u8>) {
 }
 
 /// Returns the element at the start of `bytes`, and how many of them it takes.
+#[inline]
 pub(super) fn first(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     let (item, len) = Item::decode(bytes)?;
     let all = len + back_len(len);
@@ -44,7 +47,34 @@ pub(super) fn first(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
 }
 
 /// Returns the element at the end of `bytes`, and how many of them it takes.
+#[inline]
 pub(super) fn last(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
+    let (&len, rest) = bytes.split_last()?;
+    if len >= 0x80 {
+        return longer(bytes);
+    }
+    let begin = rest.len().checked_sub(usize::from(len))?;
+    let (item, found) = Item::decode(&rest[begin..])?;
+    (found == usize::from(len)).then_some((item, found + 1))
+}
+
+/// Returns the element at the start of `bytes` if it is a short string. Most are; an element of any
+/// kind would be passed on through memory.
+#[inline(always)]
+pub(super) fn first_short(bytes: &[u8]) -> Option<&[u8]> {
+    listpack::short_string(bytes).filter(|text| text.len() + 2 <= bytes.len())
+}
+
+/// Returns the element at the end of `bytes` if it is a short string.
+#[inline(always)]
+pub(super) fn last_short(bytes: &[u8]) -> Option<&[u8]> {
+    let (&len, rest) = bytes.split_last()?;
+    let begin = rest.len().checked_sub(usize::from(len))?;
+    listpack::short_string(&rest[begin..]).filter(|text| text.len() + 1 == usize::from(len))
+}
+
+/// Returns the element at the end of `bytes` if its length takes more than one byte.
+fn longer(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     let mut len = 0;
     for (number, &byte) in bytes.iter().rev().take(3).enumerate() {
         len |= usize::from(byte & 0x7f) << (7 * number);

@@ -27,6 +27,8 @@ mod lifecycle;
 mod node;
 mod walk;
 
+use std::iter::Peekable;
+
 use heap::{Full, Ptr, View};
 
 use crate::blob::Blob;
@@ -185,20 +187,7 @@ impl List {
         item: Item<'_>,
         limits: Limits,
     ) -> Result<List, Error> {
-        let Some(end) = self.outermost(store, side)? else {
-            return Ok(List::single(self.first_node(store, side, item, limits)?));
-        };
-        if let NodeRef::Packed(at) = end.node {
-            match Node::read(store, at)?.push(store, side, item, limits)? {
-                Pushed::InPlace => return Ok(self),
-                Pushed::Copied(at) => {
-                    return self.put_nodes(store, &end.place, &[NodeRef::Packed(at)]);
-                }
-                Pushed::NoSpace => {}
-            }
-        }
-        let new = self.first_node(store, side, item, limits)?;
-        self.add_node(store, side, end.node, new)
+        self.push_all(store, side, [item], limits)
     }
 
     /// Adds a node at one end; `end` is the present outermost one.
@@ -233,116 +222,102 @@ impl List {
         items: impl IntoIterator<Item = Item<'i>>,
         limits: Limits,
     ) -> Result<List, Error> {
-        let (mut list, mut items) = (self, items.into_iter());
-        let mut next = items.next();
-        while let Some(item) = next {
+        let (mut list, mut items) = (self, items.into_iter().peekable());
+        while items.peek().is_some() {
             let end = list.outermost(store, side)?;
             if let Some(NodeRef::Packed(at)) = end.as_ref().map(|end| end.node) {
-                match Node::read(store, at)?.push(store, side, item, limits)? {
-                    Pushed::NoSpace => {}
-                    pushed => {
-                        if let (Pushed::Copied(at), Some(end)) = (pushed, &end) {
-                            list = list.put_nodes(store, &end.place, &[NodeRef::Packed(at)])?;
-                        }
-                        next = items.next();
+                match (Node::read(store, at)?.push(store, side, &mut items, limits)?, &end) {
+                    (Pushed::NoSpace, _) => {}
+                    (Pushed::Copied(at), Some(end)) => {
+                        list = list.put_nodes(store, &end.place, &[NodeRef::Packed(at)])?;
                         continue;
                     }
+                    _ => continue,
                 }
             }
-            let new;
-            (new, next) = list.node_of(store, side, (item, &mut items), limits)?;
-            list = match end {
-                None => List::single(new),
-                Some(end) => list.add_node(store, side, end.node, new)?,
+            let new = list.node_of(store, side, &mut items, limits)?;
+            list = match (end, new) {
+                (_, None) => break,
+                (None, Some(new)) => List::single(new),
+                (Some(end), Some(new)) => list.add_node(store, side, end.node, new)?,
             };
         }
         Ok(list)
     }
 
-    /// Returns a node of as many elements as it can take, like [`List::first_node`], and the
-    /// element that follows them.
+    /// Returns a node of as many elements as it can take, which are removed from the front of
+    /// `items`; `None` if there are none. In a list that already has others, it has space for many
+    /// if it takes all.
     fn node_of<'i, S: Store>(
         self,
         store: &mut S,
         side: Side,
-        (first, items): (Item<'i>, &mut impl Iterator<Item = Item<'i>>),
+        items: &mut Peekable<impl Iterator<Item = Item<'i>>>,
         limits: Limits,
-    ) -> Result<(NodeRef, Option<Item<'i>>), Full> {
+    ) -> Result<Option<NodeRef>, Full> {
+        let Some(first) = items.next() else { return Ok(None) };
         let first = match Slot::new(store, first, limits)? {
-            Slot::Plain(blob) => return Ok((NodeRef::Plain(blob), items.next())),
+            Slot::Plain(blob) => return Ok(Some(NodeRef::Plain(blob))),
             Slot::Packed(first) => first,
         };
         let (mut bytes, mut count) = (Vec::with_capacity(FIRST_BYTES), 1);
         entry::encode(first, &mut bytes);
-        let next = loop {
-            let Some(item) = items.next() else { break None };
-            if count >= limits.count || bytes.len() + entry::len_of(item) > limits.bytes {
-                break Some(item);
-            }
+        while let Some(item) = items.next_if(|item| {
+            count < limits.count && bytes.len() + entry::len_of(*item) <= limits.bytes
+        }) {
             entry::encode(item, &mut bytes);
             count += 1;
-        };
-        let will_grow = !self.is_empty() && next.is_none();
+        }
+        let will_grow = !self.is_empty() && items.peek().is_none();
         let capacity = if will_grow { limits.bytes.min(node::NODE_CAPACITY) } else { bytes.len() };
         let reversed = side == Side::Head;
         let node = node::create(store, &bytes, count, reversed, capacity.max(bytes.len()))?;
-        Ok((NodeRef::Packed(node), next))
+        Ok(Some(NodeRef::Packed(node)))
     }
 
-    /// Returns a node of one element; in a list that already has others, with space for many.
-    fn first_node<S: Store>(
-        self,
-        store: &mut S,
-        side: Side,
-        item: Item<'_>,
-        limits: Limits,
-    ) -> Result<NodeRef, Full> {
-        match Slot::new(store, item, limits)? {
-            Slot::Plain(blob) => Ok(NodeRef::Plain(blob)),
-            Slot::Packed(item) => {
-                let mut bytes = Vec::new();
-                entry::encode(item, &mut bytes);
-                let capacity = if self.is_empty() {
-                    bytes.len()
-                } else {
-                    limits.bytes.min(node::NODE_CAPACITY)
-                };
-                let reversed = side == Side::Head;
-                node::create(store, &bytes, 1, reversed, capacity).map(NodeRef::Packed)
-            }
-        }
-    }
-
-    /// Removes the element at one end after `take` has seen it. Does nothing if the list is empty.
+    /// Removes up to `count` elements from one end, each after `take` has seen it.
     ///
-    /// With `verify`, first verifies the bytes of a node that is short enough.
+    /// With `verify`, first verifies the bytes of nodes that are short enough.
     pub fn pop<S: Store>(
         self,
         store: &mut S,
         queue: Queue,
         side: Side,
+        count: u64,
         verify: bool,
-        take: impl FnOnce(&S, Element<'_>),
+        mut take: impl FnMut(&S, Element<'_>),
     ) -> Result<List, Error> {
-        let Some(end) = self.outermost(store, side)? else { return Ok(self) };
-        match end.node {
-            NodeRef::Plain(blob) => {
-                blob.check_words(store)?;
-                take(store, Element::Blob(blob));
-            }
-            NodeRef::Packed(at) => {
-                let node = read(store, at, verify)?;
-                let Some((item, len)) = node.elements(store, side).step() else {
-                    return Err(node.damaged("list node's elements").into());
-                };
-                take(store, Element::Item(item));
-                if node.window.count > 1 {
-                    node.narrow(store, side, 1, len);
-                    return Ok(self);
+        let (mut list, mut left) = (self, count);
+        while left > 0 {
+            let Some(end) = list.outermost(store, side)? else { break };
+            match end.node {
+                NodeRef::Plain(blob) => {
+                    blob.check_words(store)?;
+                    take(store, Element::Blob(blob));
+                    left -= 1;
+                }
+                NodeRef::Packed(at) => {
+                    let node = read(store, at, verify)?;
+                    let own = node.window.count;
+                    let some = usize::try_from(left).unwrap_or(usize::MAX).min(own);
+                    let (mut elements, mut bytes) = (node.elements(store, side), 0);
+                    for _ in 0..some {
+                        let Some((item, len)) = elements.step() else {
+                            return Err(node.damaged("list node's elements").into());
+                        };
+                        take(store, Element::Item(item));
+                        bytes += len;
+                    }
+                    left -= some as u64;
+                    if some < own {
+                        node.narrow(store, side, some, bytes);
+                        break;
+                    }
                 }
             }
+            list = list.drop_node(store, queue, &end)?;
         }
-        self.drop_node(store, queue, &end)
+        Ok(list)
     }
 
     /// Visits elements from number `index`, counted from the head, away from a side, until `visit`
@@ -372,15 +347,8 @@ impl List {
                         Side::Head => own as usize,
                         Side::Tail => count - 1 - (own as usize).min(count - 1),
                     });
-                    let mut shown = 0;
-                    for item in node.elements(view, from) {
-                        shown += 1;
-                        if shown > skipped && !visit(Element::Item(item)) {
-                            return Ok(());
-                        }
-                    }
-                    if shown != count {
-                        return Err(node.damaged("list node's elements"));
+                    if !node.visit(view, from, skipped, |item| visit(Element::Item(item)))? {
+                        return Ok(());
                     }
                 }
             }

@@ -14,6 +14,8 @@
 //! A node has a direction. In a node that was begun at the head of a list, the elements are
 //! reversed, so that pushing at the head also writes after the bytes.
 
+use std::iter::Peekable;
+
 use heap::{Full, Ptr, View};
 
 use super::entry;
@@ -73,13 +75,13 @@ pub(super) struct Node {
     pub(super) window: Window,
 }
 
-/// How an element was added to a node.
+/// How elements were added to a node.
 pub(super) enum Pushed {
-    /// After the bytes that were there.
+    /// At least one, after the bytes that were there.
     InPlace,
-    /// With the others in a new block; the old block is freed.
+    /// One, with the others in a new block; the old block is freed.
     Copied(Ptr),
-    /// Not at all.
+    /// None.
     NoSpace,
 }
 
@@ -137,38 +139,59 @@ impl Node {
         Elements { bytes, left: self.window.count, left_to_right }
     }
 
-    /// Adds an element at one side of the node.
-    pub(super) fn push<S: Store>(
+    /// Shows elements from one side on, without the first `skipped`, until `visit` returns `false`.
+    /// Returns whether it did, or an error if there are not as many as there should be.
+    #[inline]
+    pub(super) fn visit<'v, V: View>(
+        &self,
+        view: &'v V,
+        from: Side,
+        skipped: usize,
+        mut visit: impl FnMut(Item<'v>) -> bool,
+    ) -> Result<bool, Damaged> {
+        let mut elements = self.elements(view, from);
+        let missing = || self.damaged("list node's elements");
+        for _ in 0..skipped {
+            elements.step().ok_or_else(missing)?;
+        }
+        for _ in skipped..self.window.count {
+            let goes_on = match elements.step_short() {
+                Some(text) => visit(Item::Bytes(text)),
+                None => visit(elements.step().ok_or_else(missing)?.0),
+            };
+            if !goes_on {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes elements from the front of `items` and adds them at one side of the node, one after
+    /// the other: all that fit in place, or else the first.
+    pub(super) fn push<'i, S: Store>(
         &self,
         store: &mut S,
         side: Side,
-        item: Item<'_>,
+        items: &mut Peekable<impl Iterator<Item = Item<'i>>>,
         limits: Limits,
     ) -> Result<Pushed, Full> {
-        let new = entry::len_of(item);
-        let window = self.window;
-        if window.count >= limits.count || self.len() + new > limits.bytes {
-            return Ok(Pushed::NoSpace);
-        }
-        let outward = (side == Side::Head) == window.reversed;
-        // Popped elements count: offsets cover all of a node's bytes, of which the window may be
-        // only the last few.
-        let fits = self.stored() + new <= limits.bytes;
-        let grows = outward && window.end == self.stored() && fits;
-        if grows && HEADER + self.stored() + new <= store.capacity(self.at) {
-            let mut bytes = Vec::with_capacity(new);
-            entry::encode(item, &mut bytes);
-            store.append(self.at, HEADER + self.stored(), &bytes);
-            store.set(self.at, self.checksum.and(&bytes).word());
-            let window = Window { end: window.end + new, count: window.count + 1, ..window };
-            store.set(self.at.add(WINDOW), window.word());
+        let outward = (side == Side::Head) == self.window.reversed;
+        let is_open = outward && self.window.end == self.stored();
+        if is_open && self.push_in_place(store, items, limits) {
             return Ok(Pushed::InPlace);
         }
-        let live = self.len();
-        if !grows && live > SMALL {
-            return Ok(Pushed::NoSpace);
-        }
-        let mut bytes = Vec::with_capacity(live + new);
+        let (window, live) = (self.window, self.len());
+        // Popped elements count: offsets cover all of a node's bytes, of which the window may be
+        // only the last few.
+        let grows = |new| is_open && self.stored() + new <= limits.bytes;
+        let is_taken = |item: &Item<'_>| {
+            let new = entry::len_of(*item);
+            window.count < limits.count
+                && live + new <= limits.bytes
+                && (grows(new) || live <= SMALL)
+        };
+        let Some(item) = items.next_if(is_taken) else { return Ok(Pushed::NoSpace) };
+        let mut bytes = Vec::with_capacity(live + entry::len_of(item));
         if outward {
             bytes.extend_from_slice(self.bytes(store));
         } else {
@@ -179,6 +202,33 @@ impl Node {
         let at = create(store, &bytes, window.count + 1, side == Side::Head, capacity)?;
         store.free(self.at);
         Ok(Pushed::Copied(at))
+    }
+
+    /// Writes as many elements after the node's bytes as fit there, with one change of its words.
+    /// Returns false if not even the first does.
+    fn push_in_place<'i, S: Store>(
+        &self,
+        store: &mut S,
+        items: &mut Peekable<impl Iterator<Item = Item<'i>>>,
+        limits: Limits,
+    ) -> bool {
+        let most = limits.bytes.min(store.capacity(self.at).saturating_sub(HEADER));
+        let (mut bytes, mut count) = (Vec::new(), self.window.count);
+        while let Some(item) = items.next_if(|item| {
+            let len = bytes.len() + entry::len_of(*item);
+            count < limits.count && self.stored() + len <= most
+        }) {
+            entry::encode(item, &mut bytes);
+            count += 1;
+        }
+        if bytes.is_empty() {
+            return false;
+        }
+        store.append(self.at, HEADER + self.stored(), &bytes);
+        store.set(self.at, self.checksum.and(&bytes).word());
+        let window = Window { end: self.window.end + bytes.len(), count, ..self.window };
+        store.set(self.at.add(WINDOW), window.word());
+        true
     }
 
     /// Removes `count` elements, which take this many bytes and are not all, from one side.
@@ -242,7 +292,24 @@ pub(super) struct Elements<'v> {
 }
 
 impl<'v> Elements<'v> {
+    /// Returns the next element if it is a short string; otherwise does nothing.
+    #[inline(always)]
+    fn step_short(&mut self) -> Option<&'v [u8]> {
+        let left = self.left.checked_sub(1)?;
+        let (text, rest);
+        if self.left_to_right {
+            text = entry::first_short(self.bytes)?;
+            rest = &self.bytes[text.len() + 2..];
+        } else {
+            text = entry::last_short(self.bytes)?;
+            rest = &self.bytes[..self.bytes.len() - text.len() - 2];
+        }
+        (self.left, self.bytes) = (left, rest);
+        Some(text)
+    }
+
     /// Returns the next element, and its bytes.
+    #[inline]
     pub(super) fn step(&mut self) -> Option<(Item<'v>, usize)> {
         self.left = self.left.checked_sub(1)?;
         if self.left_to_right {
@@ -259,6 +326,7 @@ impl<'v> Elements<'v> {
 impl<'v> Iterator for Elements<'v> {
     type Item = Item<'v>;
 
+    #[inline]
     fn next(&mut self) -> Option<Item<'v>> {
         self.step().map(|(item, _)| item)
     }

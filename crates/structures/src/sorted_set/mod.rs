@@ -60,6 +60,8 @@ impl Kind for ByScore {
 
 /// The number of members to prefetch ahead of the one that is read.
 const PREFETCHED: usize = 4;
+/// The number of members that are removed together.
+const TOGETHER: usize = 16;
 /// Maximum length of a member whose slots are prefetched.
 const SHORT: usize = 256;
 
@@ -341,28 +343,52 @@ impl SortedSet {
                 break;
             }
             removed += items.len() as u64;
-            for item in items {
-                if verify {
-                    check_item(store, item)?;
-                }
-                let member = member_of(item).field(store).into_owned();
-                let found = self.find(store, hash(&member), &member, false)?;
-                let found = found.filter(|found| found.place.member() == member_of(item));
-                let missing = Damaged::new("slot of a member", self.ptr(), item.second, 0);
-                let found = found.ok_or(missing)?;
-                take(&member, found.score);
-                self.dict.remove(store, queue, found.place)?;
+            for items in items.chunks(TOGETHER) {
+                self.remove_members(store, queue, &hash, items, verify, &mut take)?;
             }
         }
         Ok(removed)
     }
 
+    /// Removes members that the tree does not have any more, at most [`TOGETHER`], after `take` has
+    /// seen each with its score. What that will read is prefetched for all before.
+    fn remove_members<S: Store>(
+        self,
+        store: &mut S,
+        queue: Queue,
+        hash: impl Fn(&[u8]) -> u64,
+        items: &[Item],
+        verify: bool,
+        mut take: impl FnMut(&[u8], f64),
+    ) -> Result<(), Error> {
+        if items.len() > 1 {
+            items.iter().for_each(|item| member_of(*item).prefetch(store));
+        }
+        let mut hashes = [0; TOGETHER];
+        for (item, own) in items.iter().zip(&mut hashes) {
+            *own = hash(&member_of(*item).field(store));
+            if items.len() > 1 {
+                self.dict.prefetch_bucket(store, *own);
+                store.expect_free(member_of(*item).ptr());
+            }
+        }
+        for (&item, own) in items.iter().zip(hashes) {
+            let member = member_of(item);
+            let (field, score) = read_item(store, item, verify)?;
+            take(&field, score);
+            let missing = Damaged::new("slot of a member", self.ptr(), item.second, 0);
+            let place = self.dict.find_member(store, own, member).ok_or(missing)?;
+            self.dict.remove(store, queue, place)?;
+        }
+        Ok(())
+    }
+
     /// Prefetches what removing the next members will read, as a queue has them removed one by one:
     /// a member some places ahead, and the slots of a nearer one, which has arrived meanwhile.
     #[inline]
-    fn prefetch_next<V: View>(
+    fn prefetch_next<S: Store>(
         self,
-        view: &V,
+        view: &S,
         hash: impl Fn(&[u8]) -> u64,
         at: &Cursor,
         backwards: bool,
@@ -376,6 +402,7 @@ impl SortedSet {
             if field.len() <= SHORT {
                 self.dict.prefetch_bucket(view, hash(&field));
             }
+            view.expect_free(member_of(soon).ptr());
         }
     }
 }

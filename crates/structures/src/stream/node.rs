@@ -28,6 +28,8 @@ pub(super) const HEADER: usize = 16;
 const WINDOW: u64 = 8;
 /// Bytes of the ID before the content.
 const BASE: usize = 16;
+/// Bytes that most entries do not exceed.
+const USUAL: usize = 128;
 /// A node is this much smaller than a power of two, so that nodes fill spans of the heap.
 pub(super) const LESS: usize = 64 + HEADER;
 /// Maximum number of bytes of a node: offsets have 16 bits.
@@ -196,7 +198,7 @@ impl Node {
         if self.window.apart || self.window.ever >= limits.count {
             return Ok(None);
         }
-        let mut new = Vec::new();
+        let mut new = Vec::with_capacity(USUAL);
         let content = self.content(store, false)?;
         entry::encode((self.base, content.shared()?), id, pairs, &mut new);
         if !limits.admit(self.stored(), self.window.ever, new.len()) {

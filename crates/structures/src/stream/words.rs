@@ -36,8 +36,7 @@ pub(super) const fn size(words: usize, roots: usize) -> usize {
 }
 
 fn checksum(name: Name, words: &[u64]) -> u64 {
-    let crc = words.iter().fold(0, |crc, word| heap::crc32c_append(crc, &word.to_le_bytes()));
-    u64::from(crc) | u64::from(u32::from_le_bytes(name.0)) << 32
+    u64::from(heap::crc32c_words(words)) | u64::from(u32::from_le_bytes(name.0)) << 32
 }
 
 /// Reads and verifies the words.

@@ -31,10 +31,7 @@ pub(super) struct Node {
 
 /// Returns the contribution of an item to a leaf's checksum.
 fn item_checksum(item: Item) -> u32 {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&item.first.to_le_bytes());
-    bytes[8..].copy_from_slice(&item.second.to_le_bytes());
-    heap::crc32c(&bytes)
+    heap::crc32c_words(&[item.first, item.second])
 }
 
 /// Returns the contribution of the order to a leaf's checksum.

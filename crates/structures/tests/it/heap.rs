@@ -168,7 +168,7 @@ fn a_push_and_a_pop_are_one_fence_and_few_lines() {
         };
         let pushes = costs(&mut |shard| list = push(shard, list, side, 0));
         let pops = costs(&mut |shard| {
-            list = list.pop(shard, queue, side, true, |_, _| {}).expect("sound");
+            list = list.pop(shard, queue, side, 1, true, |_, _| {}).expect("sound");
         });
         println!("{side:?}: push {pushes:?}, pop {pops:?} (fences, lines; median, most)");
         assert!(pushes.0.0 == 1 && pops.0.0 == 1 && pushes.1.0 <= 3 && pops.1.0 <= 1);

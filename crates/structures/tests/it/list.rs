@@ -71,7 +71,7 @@ impl Pair {
     fn pop(&mut self, side: Side) -> Cost {
         let mut found = None;
         let take = |memory: &Memory, element: Element<'_>| found = Some(bytes_of(memory, element));
-        let list = self.list.pop(&mut self.memory, queue(), side, true, take);
+        let list = self.list.pop(&mut self.memory, queue(), side, 1, true, take);
         self.list = list.expect("sound");
         let expected = match side {
             Side::Head => self.model.pop_front(),

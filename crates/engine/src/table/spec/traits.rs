@@ -25,3 +25,5 @@ pub const TAKES_LONG: u32 = 1 << 9;
 pub const OWN_THREAD: u32 = 1 << 10;
 /// Compiles a text, which takes long if the text is long.
 pub const COMPILES: u32 = 1 << 11;
+/// Takes no longer than it weighs, so that a light one may be part of a run though it is not quick.
+pub const BOUNDED: u32 = 1 << 12;

@@ -36,10 +36,15 @@ fn while_writing(server: &mut Server, then: impl FnOnce(&mut Server)) {
     while_running(writers, || then(server));
 }
 
-/// Waits until the primary keeps its place.
+/// Waits until the primary keeps its place, and a crash cannot take that back: the ring gets its
+/// name after that.
 #[track_caller]
 fn wait_for_place(primary: &Server) {
     wait_until("no place is kept", || kept_place(primary) >= 0);
+    wait_until("no ring is kept", || {
+        ring_of(primary)
+            .is_some_and(|ring| std::fs::metadata(ring).is_ok_and(|ring| ring.len() > 0))
+    });
 }
 
 #[track_caller]
@@ -123,11 +128,10 @@ fn no_command_loses_the_place() {
 }
 
 /// Returns the file with the end of the primary's stream.
-fn ring_of(primary: &Server) -> PathBuf {
-    let files = std::fs::read_dir(primary.folder()).expect("a folder");
+fn ring_of(primary: &Server) -> Option<PathBuf> {
     let is_ring = |path: &PathBuf| path.extension().is_some_and(|end| end == "stream");
-    let mut rings = files.map(|file| file.expect("a file").path()).filter(is_ring);
-    rings.next().expect("a ring")
+    let files = std::fs::read_dir(primary.folder()).expect("a folder");
+    files.map(|file| file.expect("a file").path()).find(is_ring)
 }
 
 /// Kills the primary, and checks that its replica needs no dump.
@@ -148,7 +152,7 @@ fn a_ring_that_cannot_be_replaced_goes_on() {
     let mut client = primary.client();
     let replica = start_replica(volatile(), &primary);
     wait_for_place(&primary);
-    let mut next = ring_of(&primary).into_os_string();
+    let mut next = ring_of(&primary).expect("a ring").into_os_string();
     next.push(".next");
     std::fs::create_dir(&next).expect("a folder in the way");
     client.check("CONFIG SET repl-durable-size 2mb", "OK");
@@ -166,7 +170,7 @@ fn a_ring_whose_file_takes_nothing_is_replaced() {
         let mut client = primary.client();
         let replica = start_replica(volatile(), &primary);
         wait_for_place(&primary);
-        std::fs::File::create(ring_of(&primary)).expect("the ring is cut short");
+        std::fs::File::create(ring_of(&primary).expect("a ring")).expect("the ring is cut short");
         client.check(&format!("SET large {}", "x".repeat(3 << 20)), "OK");
         let told = "does not take what is written";
         assert!(count_in_log(&primary, told) > 0, "{}", primary.log());

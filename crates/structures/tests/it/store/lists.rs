@@ -32,9 +32,7 @@ pub fn run_list(
             let element = bytes(seed + n, len);
             list.push(shard, side, listpack::Item::Bytes(&element), limits)
         }),
-        Plan::Pop { side, count } => {
-            (0..count).try_fold(list, |list, _| list.pop(shard, queue, side, true, |_, _| {}))
-        }
+        Plan::Pop { side, count } => list.pop(shard, queue, side, count as u64, true, |_, _| {}),
         Plan::Trim { side, count } => list.trim(shard, queue, side, count as u64),
         Plan::Change { at, len, seed, insert } => {
             let element = bytes(seed, len);
