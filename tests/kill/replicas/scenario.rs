@@ -60,7 +60,6 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     durable("replicas pmem clwb all", Launch::perdura_emulated, Quorum::All),
     durable("replicas pmem clwb one", Launch::perdura_emulated, Quorum::One),
     returning("replicas journal returns", || with_ring(journal())),
-    returning("replicas journal durable returns", || with_ring(journal_durable())),
     returning("replicas pmem process returns", || with_ring(Launch::perdura_pmem())),
     returning("replicas pmem clwb returns", || with_ring(Launch::perdura_emulated())),
     durable("replicas aof all", || Launch::perdura_aof("everysec"), Quorum::All),
