@@ -59,7 +59,7 @@ fn publish(ring: &mut Ring, count: u64) {
 
 /// Returns what is recovered, as text.
 fn text(medium: &Shared, place: &Place<'_>) -> Option<(u64, String)> {
-    let Recovered { end, bytes } = recover(&medium.bytes(), place, u64::MAX)?;
+    let Recovered { end, bytes, .. } = recover(&medium.bytes(), place, u64::MAX)?;
     Some((end, String::from_utf8(bytes).expect("a text")))
 }
 
@@ -216,7 +216,7 @@ fn a_ring_that_begins_with_older_bytes_has_them() {
     let kept: Vec<u8> = (0..20_000).map(|n| n as u8).collect();
     let mut ring = begin(&medium, LEAST_SIZE, 50_000, &kept);
     let found = recover(&medium.bytes(), &place(50_000, &[0]), u64::MAX).expect("a stream");
-    assert_eq!(found, Recovered { end: 50_000, bytes: kept.clone() });
+    assert_eq!(found, Recovered { end: 50_000, until: 50_000, bytes: kept.clone() });
     ring.append(Some(0), &[FIRST], none());
     let found = recover(&medium.bytes(), &place(50_000, &[50_022]), u64::MAX).expect("a stream");
     assert_eq!((found.end, found.bytes), (50_022, [&kept[..], FIRST].concat()));
