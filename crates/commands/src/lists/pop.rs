@@ -2,7 +2,7 @@
 //!
 //! All are logged as the LPOP or RPOP that they amount to.
 
-use engine::call::{Call, Run, Words};
+use engine::call::{Call, MOST_REPLY, Run, Words};
 use engine::failure::{Done, Failure, SYNTAX};
 use engine::notify::events::EventClass;
 use engine::spec::*;
@@ -118,10 +118,19 @@ fn pop_joined<'a>(
     let Some(entry) = txn.peek(db, &key) else { return Ok(0) };
     let most = txn.list(&entry)?.len()?.saturating_sub(1);
     let requests = pops_of_one(requests, most);
-    if requests.is_empty() {
+    if requests.len() < 2 {
         return Ok(0);
     }
-    txn.lists().pop(db, &key, side, requests.len() as u64, |element| call.out.bulk(element))?;
+    let mut bytes = 0;
+    txn.lists().pop(db, &key, side, requests.len() as u64, |element| {
+        bytes += element.len();
+        if bytes <= MOST_REPLY {
+            call.out.bulk(element);
+        }
+    })?;
+    if bytes > MOST_REPLY {
+        return Err(Failure::takes_long(None));
+    }
     for args in requests {
         call.begin_joined(args);
         call.wrote();

@@ -2,7 +2,7 @@
 //!
 //! ZMPOP is logged as the ZPOPMIN or ZPOPMAX that it amounts to.
 
-use engine::call::{Call, Run, Words};
+use engine::call::{Call, MOST_REPLY, Run, Words};
 use engine::failure::{Done, Failure, SYNTAX};
 use engine::notify::events::EventClass;
 use engine::spec::*;
@@ -132,10 +132,13 @@ fn pop_joined<'a>(
     let Some(entry) = txn.peek(db, &key) else { return Ok(0) };
     let most = txn.sorted_set(&entry)?.len().saturating_sub(1);
     let requests = pops_of_one(requests, most);
-    if requests.is_empty() {
+    if requests.len() < 2 {
         return Ok(0);
     }
     let taken = take(txn, db, &key, end, requests.len() as u64)?.unwrap_or_default();
+    if taken.iter().map(|(member, _)| member.len()).sum::<usize>() > MOST_REPLY {
+        return Err(Failure::takes_long(None));
+    }
     for (args, scored) in requests.iter().zip(taken.chunks(1)) {
         call.begin_joined(args);
         call.wrote();

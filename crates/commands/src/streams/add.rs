@@ -119,15 +119,18 @@ fn xadd_joined<'a>(
     txn: &mut Txn<'_>,
     requests: &[Words<'a>],
 ) -> Result<usize, Failure> {
+    let is_plain = |args: &&Words<'_>| args[2] == b"*" && args.len() % 2 == 1;
+    let plain = requests.iter().take_while(is_plain).count();
+    if plain < 2 {
+        return Ok(0);
+    }
     let (db, key) = (call.db(), call.key(0));
     let Some(entry) = txn.peek(db, &key) else { return Ok(0) };
     txn.stream(&entry)?;
-    let is_plain = |args: &&Words<'_>| args[2] == b"*" && args.len() % 2 == 1;
-    let plain = requests.iter().take_while(is_plain);
     let limits = call.engine.config().stream_limits();
     let mut ids = Vec::with_capacity(requests.len());
     txn.streams().edit(db, &key, |edit| {
-        for args in plain {
+        for args in &requests[..plain] {
             let Ok(id) = next(call, Wanted::Any, &edit.head()) else { break };
             edit.append(id, &args[3..], limits)?;
             ids.push(id);

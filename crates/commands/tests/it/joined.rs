@@ -50,9 +50,11 @@ const SHOWN: &[&str] = &[
 fn words(line: &str, random: &mut Rng) -> Vec<Vec<u8>> {
     let mut word = |word: &str| match word {
         // Some spell integers, some fill a node.
-        "%" => match random.u32(..10) {
-            0 => vec![b'v'; random.usize(..5000)],
-            1..4 => random.i64(-5000..5_000_000).to_string().into_bytes(),
+        "%" => match random.u32(..100) {
+            // Several in one reply are more than a run may have.
+            0 => vec![b'v'; random.usize(..40_000)],
+            1..10 => vec![b'v'; random.usize(..5000)],
+            10..40 => random.i64(-5000..5_000_000).to_string().into_bytes(),
             _ => format!("element {}", random.u32(..1000)).into_bytes(),
         },
         "#" => random.u32(..100).to_string().into_bytes(),

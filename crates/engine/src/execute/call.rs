@@ -8,6 +8,7 @@ use resp::Writer;
 use script::Flags;
 
 use crate::engine::Engine;
+pub use crate::execute::joined::MOST_REPLY;
 pub use crate::execute::outcome::{Next, Outcome};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::log::Effects;
@@ -42,7 +43,8 @@ pub enum Run {
 /// Executes several requests of one command on one key together, as one change, each with its own
 /// reply and effects, which begin with [`Call::begin_joined`]. Returns how many from the front;
 /// none, with nothing changed, if the first must be executed by itself: in particular if the key
-/// would be created or deleted. If it fails, all are executed one by one.
+/// would be created or deleted. If it fails, or the replies have more than [`MOST_REPLY`] bytes,
+/// all are executed one by one.
 pub type RunJoined =
     for<'a> fn(&mut Call<'a>, &mut Txn<'_>, &[Words<'a>]) -> Result<usize, Failure>;
 

@@ -42,8 +42,10 @@ const FRAME: usize = 9;
 const MOST_REQUEST: usize = MOST_BYTES + (MOST_WORDS + 1) * FRAME;
 /// Maximum weight of a command that is not quick, but bounded by its weight: some 50 microseconds.
 const LIGHT: u64 = 512;
-/// Bytes of replies after which a run ends.
-const MOST_REPLY: usize = 64 * 1024;
+/// Weight up to which the time of such a command is shared among those of its run.
+const QUICK: u64 = 64;
+/// Bytes of replies after which a run ends: only its last reply may be longer.
+pub const MOST_REPLY: usize = 64 * 1024;
 
 type Steps<'a> = SmallVec<[Step<'a>; LONGEST]>;
 
@@ -117,31 +119,32 @@ impl Engine {
         out.end_limit();
         session.effects = effects.into_buffer();
         match executed {
-            Some(done) => {
+            Ok(done) => {
                 session.written_to = session.written_to.max(done.durable_at);
                 Ok(done)
             }
-            None => {
+            Err(alone) => {
                 out.truncate(mark);
-                Err(steps.len())
+                Err(alone)
             }
         }
     }
 
-    /// Executes steps from the front in one transaction. Returns none, with no data changed, if one
-    /// of their shards is locked, there is no free memory, a reply is large, the medium lost bytes,
-    /// or the log has failed.
+    /// Executes steps from the front in one transaction. If one of their shards is locked, there is
+    /// no free memory, a reply is large, the medium lost bytes, or the log has failed, no data was
+    /// changed, and the error is the number of steps to execute one by one.
     fn execute_steps(
         &self,
         (session, losses): (&mut Session, Losses),
         steps: &[Step<'_>],
         out: &mut Writer,
         effects: &mut Effects,
-    ) -> Option<Executed> {
+    ) -> Result<Executed, usize> {
+        let all = steps.len();
         let since_ns = self.begin_ns(session);
         // What a primary sends must find what it found there, before anything expired.
         let now_ns = if session.replay { 0 } else { since_ns };
-        let mut txn = self.try_lock_steps(session, steps, now_ns / 1_000_000)?;
+        let mut txn = self.try_lock_steps(session, steps, now_ns / 1_000_000).ok_or(all)?;
         session.shard_wait = None;
         session.reads_of_changed.clear();
         let mut call = Call::new(self, session, steps[0].command, out, now_ns, effects);
@@ -168,8 +171,8 @@ impl Engine {
             received.uncover(executed);
         }
         // Executed by itself, a command frees memory, or reports the loss of its own keys only.
-        call.durable_at = committed.ok()?;
-        self.unlocked(&mut call).ok()?;
+        call.durable_at = committed.map_err(|_| all)?;
+        self.unlocked(&mut call).map_err(|_| all)?;
         times.share(&mut call, &steps[..executed]);
         // Only the last reply of a run may be large.
         if hooks::is_large(&call) {
@@ -177,11 +180,11 @@ impl Engine {
         }
         call.session.client.seen_ms.store(since_ns / 1_000_000, Relaxed);
         call.session.client.last_command.store(steps[executed - 1].command.id, Relaxed);
-        Some(Executed { requests: executed, next: Next::Reply, durable_at: call.durable_at })
+        Ok(Executed { requests: executed, next: Next::Reply, durable_at: call.durable_at })
     }
 
-    /// Executes steps from the front in an open transaction; returns how many. Returns none if they
-    /// must be executed one by one.
+    /// Executes steps from the front in an open transaction; returns how many. The error is the
+    /// number of steps to execute one by one.
     #[inline(always)]
     fn execute_front<'a>(
         &self,
@@ -189,21 +192,23 @@ impl Engine {
         txn: &mut Txn<'_>,
         steps: &[Step<'a>],
         times: &mut Times,
-    ) -> Option<usize> {
+    ) -> Result<usize, usize> {
         let begin = call.out.len();
         let mut executed = 0;
         while let Some(step) = steps.get(executed) {
             let is_bounded = step.command.spec.is(BOUNDED);
-            if step.command.spec.weigh.is_some()
-                && weight_of(step, txn, call.db()) > if is_bounded { LIGHT } else { LONG }
-            {
+            let weight = match step.command.spec.weigh {
+                Some(_) => weight_of(step, txn, call.db()),
+                None => 0,
+            };
+            if weight > if is_bounded { LIGHT } else { LONG } {
                 // It is executed by itself.
                 if executed == 0 {
-                    return None;
+                    return Err(1);
                 }
                 break;
             }
-            let is_quick = is_bounded || step.is_quick();
+            let is_quick = is_bounded && weight <= QUICK || step.is_quick();
             if !is_quick {
                 times.share(call, &steps[..executed]);
             }
@@ -217,7 +222,7 @@ impl Engine {
             {
                 // A command of the primary does not fail: executed by itself, it says why.
                 if failed.out_of_memory || failed.takes_long || call.session.received.is_some() {
-                    return None;
+                    return Err(steps.len());
                 }
                 self.stats().failed(call.session.stripe, step.command.id);
             }
@@ -230,7 +235,7 @@ impl Engine {
                 break;
             }
         }
-        Some(executed)
+        Ok(executed)
     }
 
     /// Returns the keys that steps show, if replies to reads wait for the log.

@@ -131,7 +131,7 @@ impl<'a> Step<'a> {
         let requests: SmallVec<[Words<'a>; 16]> = alike.map(|step| step.args).collect();
         let before = self.begin(call, txn);
         match joined(call, txn, &requests) {
-            Ok(executed) if !call.out.is_over_limit() => {
+            Ok(executed @ 1..) if !call.out.is_over_limit() => {
                 before.settle(call, txn);
                 executed
             }

@@ -231,6 +231,7 @@ impl Effects {
             seen: self.seen,
             recorded: self.recorded,
             parts: self.parts,
+            group: self.group,
             deliveries: self.deliveries.len(),
         }
     }
@@ -245,6 +246,7 @@ impl Effects {
         self.bytes.truncate(mark.len);
         self.count = mark.count;
         self.last = mark.last;
+        self.group = mark.group;
         self.seen = self.seen.min(mark.seen);
         self.recorded = self.recorded.min(mark.recorded);
         if self.deliveries.len() > mark.deliveries {
@@ -454,6 +456,7 @@ pub struct EffectsMark {
     seen: usize,
     recorded: usize,
     parts: usize,
+    group: Group,
     deliveries: usize,
 }
 

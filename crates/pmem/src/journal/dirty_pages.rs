@@ -5,8 +5,8 @@
 //! mark was taken marks the page again, and a line that was appended before is in the copy.
 //!
 //! Two runs with one page between them are written as one, if that page was marked at some time: a
-//! page more costs the disk and the kernel less than a write more. Such a page is in memory, and has
-//! its space in the file.
+//! page more costs the disk and the kernel less than a write more. Such a page is in memory, and
+//! has its space in the file.
 
 use super::batch::LineRange;
 use crate::fault_points::FaultPoint;

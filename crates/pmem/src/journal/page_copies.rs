@@ -37,7 +37,7 @@ impl PageCopies {
         if align == HUGE as usize {
             let at = self.bytes.as_mut_ptr().wrapping_add(self.from);
             // Without huge pages it is slower.
-            // SAFETY: whole pages of the vector's memory; the advice leaves their bytes as they are.
+            // SAFETY: whole pages of the vector's memory, whose bytes the advice does not change.
             let _ = unsafe { madvise(at.cast(), len, Advice::LinuxHugepage) };
         }
         self.bytes.resize(self.from, 0);

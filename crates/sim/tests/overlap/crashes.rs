@@ -38,14 +38,25 @@ pub(crate) struct Looked {
 struct Explorer {
     rng: fastrand::Rng,
     ring: u64,
+    /// When the use of each journal ends; otherwise that is drawn.
+    closes: Option<Close>,
     looked: Looked,
 }
 
 /// Explores a seed; the first line of the error says what was violated.
 pub(crate) fn explore(seed: u64, fences: usize) -> Result<Looked, String> {
+    explore_with(None, seed, fences)
+}
+
+/// Like [`explore`]; the use of each journal ends while the threads run.
+pub(crate) fn explore_closing(seed: u64, fences: usize) -> Result<Looked, String> {
+    explore_with(Some(Close::Meanwhile), seed, fences)
+}
+
+fn explore_with(closes: Option<Close>, seed: u64, fences: usize) -> Result<Looked, String> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let ring = RINGS[rng.usize(..RINGS.len())];
-    let mut explorer = Explorer { rng, ring, looked: Looked::default() };
+    let mut explorer = Explorer { rng, ring, closes, looked: Looked::default() };
     let before = Done::nothing(Contents::empty());
     explorer
         .incarnation(FilesState::default(), &before, Required::default(), (fences, 0))
@@ -102,7 +113,8 @@ impl Explorer {
         };
         let [grows, copies] = [0; 2].map(|_| self.rng.usize(..3) == 0);
         let closes = [None, None, Some(Close::Meanwhile), Some(Close::After)];
-        let closes = closes[self.rng.usize(..closes.len())];
+        let drawn = closes[self.rng.usize(..closes.len())];
+        let closes = self.closes.or(drawn);
         Plan { seed: self.rng.u64(..), fences, policies, grows, closes, copies }
     }
 
