@@ -98,6 +98,7 @@ fn saved(position: &Position) -> StreamPosition {
         offset: end,
         db: db.and_then(|db| u8::try_from(db).ok()),
         second: second.map(|(id, until)| (id.to_bytes(), until)),
+        is_replica: false,
     }
 }
 
