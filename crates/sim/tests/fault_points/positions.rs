@@ -33,7 +33,7 @@ fn explore_lines(seed: u64) -> Result<(), String> {
         depth: 1,
         process_one_in: 6,
         shrink_seconds: 0,
-        ..Effort::new(if seed % 2 == 0 { Crash::Strict } else { Crash::X86 }, seed)
+        ..Effort::new(if seed.is_multiple_of(2) { Crash::Strict } else { Crash::X86 }, seed)
     };
     let lines = Lines { threads: 3, ..Lines::default() };
     explore(&lines, effort).map(drop).map_err(|failure| failure.to_string())
@@ -44,13 +44,15 @@ fn explore_journal(seed: u64) -> Result<(), String> {
 }
 
 type Point = replication::FaultPoint;
+/// Explores a seed.
+type Explore = fn(u64) -> Result<(), String>;
 
 #[test]
 fn each_fault_point_of_a_ring_is_caught_by_a_search() {
     let _alone = alone();
     let mut missed = Vec::new();
     for point in Point::ALL {
-        let (explored, seeds): (fn(u64) -> Result<(), String>, u64) = match point {
+        let (explored, seeds): (Explore, u64) = match point {
             Point::CutAtUncounted | Point::RefuseNewer | Point::RefuseAfterUncounted => {
                 (explore_journal, 200)
             }

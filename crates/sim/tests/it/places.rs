@@ -68,7 +68,7 @@ fn check_lines(crash: Crash, seed: u64) {
 #[test]
 fn replicas_of_a_primary_on_persistent_memory_get_its_data_after_any_crash() {
     for seed in seeds(0..6) {
-        check_lines(if seed % 2 == 0 { Crash::Strict } else { Crash::X86 }, seed);
+        check_lines(if seed.is_multiple_of(2) { Crash::Strict } else { Crash::X86 }, seed);
     }
 }
 
