@@ -18,7 +18,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("perdura-aof", &["perdura-pmem", "perdura-resp"]),
     ("perdura-rdb", &["perdura-resp"]),
     ("perdura-script", &["perdura-resp"]),
-    ("perdura-replication", &["perdura-resp"]),
+    // pmem only in a build for simulation, for fault points.
+    ("perdura-replication", &["perdura-pmem", "perdura-resp"]),
     (
         "perdura-engine",
         &[

@@ -306,11 +306,9 @@ impl Replication {
         self.stream.is_on() && !self.is_replica()
     }
 
-    /// Appends commands that change no data, if there is a stream.
-    pub fn append_free(&self, commands: &[u8]) {
-        if self.takes_effects() {
-            self.stream.append_free(commands);
-        }
+    /// Appends commands that change no data, if there is a stream. Returns the offset after them.
+    pub fn append_free(&self, commands: &[u8]) -> Option<u64> {
+        self.takes_effects().then(|| self.stream.append_free(commands))
     }
 
     /// Asks the replicas how far they are, unless they were asked after `offset`.

@@ -19,6 +19,7 @@
 mod buffer;
 pub mod commands;
 pub mod dump;
+mod fault_points;
 pub mod handshake;
 pub mod id;
 mod line;
@@ -28,6 +29,8 @@ pub mod replicas;
 pub mod ring;
 pub mod stream;
 
+#[cfg(feature = "sim")]
+pub use fault_points::FaultPoint;
 pub use id::Id;
 pub use replicas::{Begun, Replica, Replicas, Stage};
 pub use stream::{Cursor, Lost, Position, Stream};

@@ -31,6 +31,7 @@ use self::layout::{ALIGN, DATA, Frame, HEAD, Header, MARKS, Mark};
 pub use self::layout::{LEAST_SIZE, MAGIC, MOST_SIZE};
 pub use self::recover::{Found, Place, Recovered, find, recover};
 use crate::Id;
+use crate::fault_points::FaultPoint;
 
 /// Bytes of a frame that are written at once when a ring is begun with older bytes.
 const PART: usize = 64 << 10;
@@ -97,7 +98,7 @@ pub(crate) struct Written {
 
 impl Ring {
     /// Begins a ring in `size` bytes of a medium: what was there is no ring any more. It is durable
-    /// after the next fence of this thread.
+    /// before a store can name it.
     pub fn begin(mut medium: Box<dyn Medium>, size: u64, beginning: &Beginning<'_>) -> Ring {
         let capacity = layout::capacity(size);
         let Beginning { id, begun, kept, boot, key } = *beginning;
@@ -107,12 +108,17 @@ impl Ring {
             Ring { medium, key, capacity, at: 0, end: start, marked: None, committed: 0 };
         // The first mark is durable with the header: whoever makes one later may not have ended its
         // commit when a crash leaves a commit after it.
-        ring.mark(start);
+        if FaultPoint::MarkBeginning.is_enabled() {
+            ring.mark(start);
+        }
         for part in kept.chunks(PART.min(capacity as usize / 8)) {
             ring.append(None, &[part], std::iter::empty());
         }
         let header = Header { capacity, key, begun, id: id.to_bytes(), boot };
         ring.put(0, &header.encode());
+        if FaultPoint::FenceBeginning.is_enabled() {
+            ring.medium.fence();
+        }
         ring
     }
 
@@ -161,7 +167,9 @@ impl Ring {
             }
         }
         self.write_back_ring(self.at, (at - self.at) as usize);
-        unfinished.for_each(|before| self.write_back_ring(before.at, HEAD as usize));
+        if FaultPoint::WriteBackHeads.is_enabled() {
+            unfinished.for_each(|before| self.write_back_ring(before.at, HEAD as usize));
+        }
         self.at += frame.size();
         written
     }
@@ -171,9 +179,11 @@ impl Ring {
         self.committed = self.committed.max(end);
     }
 
-    /// Makes a frame that was appended last by this thread durable.
+    /// Makes a frame without a home that was appended last by this thread durable.
     pub(crate) fn fence(&mut self) {
-        self.medium.fence();
+        if FaultPoint::FenceHomeless.is_enabled() {
+            self.medium.fence();
+        }
     }
 
     /// Returns true if its medium does not take what is written.
@@ -183,12 +193,14 @@ impl Ring {
 
     /// Makes a frame padding, durably, if it was not overwritten meanwhile.
     pub(crate) fn void(&mut self, Written { at, frame }: Written) {
-        if self.at - at > self.capacity {
+        if self.at - at > self.capacity || !FaultPoint::VoidFailed.is_enabled() {
             return;
         }
         self.put_ring(at, &Frame { is_void: true, ..frame }.encode(self.key));
         self.write_back_ring(at, HEAD as usize);
-        self.medium.fence();
+        if FaultPoint::FenceVoid.is_enabled() {
+            self.medium.fence();
+        }
     }
 
     /// Marks the sector in which a frame begins, if none has begun there. The frame's bytes come

@@ -7,6 +7,12 @@ use rustix::fs::statvfs;
 
 use crate::config::Values;
 
+/// Returns the bytes that are free for files in a folder; none if the system does not say so.
+pub(crate) fn free(folder: &Path) -> Option<u64> {
+    let found = statvfs(folder).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// Returns the file systems of `dir`, of the pool and of a journal that has a place of its own.
 /// File systems of which the system reports nothing are left out.
 pub(crate) fn disks(values: &Values, pool: Option<&Path>) -> Vec<DiskFacts> {

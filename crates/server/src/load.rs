@@ -92,7 +92,7 @@ fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
         failed(error.to_string())
     })?;
     if let Some(place) = place {
-        position::restore(shared, &place, &[]).map_err(|error| failed(error.to_string()))?;
+        position::restore(shared, &place).map_err(|error| failed(error.to_string()))?;
     }
     shared.loading.keys.store(loaded.keys, Relaxed);
     shared.loading.expired.store(loaded.expired, Relaxed);

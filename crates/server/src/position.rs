@@ -52,13 +52,21 @@ pub(crate) fn of_dump(point: StreamPoint) -> Option<Position> {
 /// Lets the stream begin where the pool says that the data is, before any client is served.
 pub(crate) fn recover(shared: &Shared, found: FoundPlace) -> std::io::Result<()> {
     let FoundPlace { mut position, own } = found;
-    let mut kept = Vec::new();
+    let mut kept = Kept { bytes: Vec::new(), until: position.end };
     if let Some(own) = own {
+        let is_replica = shared.engine.replication().is_replica();
         match judge(shared, &position, &own) {
             Ok(None) => {}
             // A replica asks its primary for what changed no data once more.
-            Ok(Some(_)) if shared.engine.replication().is_replica() => {}
-            Ok(Some(Recovered { end, bytes })) => (position.end, kept) = (end, bytes),
+            Ok(Some(Recovered { until, .. })) if is_replica && until >= position.end => {}
+            Ok(Some(_)) if is_replica => {
+                tracing::warn!("This server has changes that nobody else has");
+                forget(shared);
+                return Ok(());
+            }
+            Ok(Some(Recovered { end, until, bytes })) => {
+                (position.end, kept) = (end, Kept { bytes, until });
+            }
             Err(why) => {
                 tracing::warn!("Replicas of this server need all data: {why}");
                 forget(shared);
@@ -66,7 +74,15 @@ pub(crate) fn recover(shared: &Shared, found: FoundPlace) -> std::io::Result<()>
             }
         }
     }
-    restore(shared, &position, &kept)
+    go_on(shared, &position, &kept)
+}
+
+/// What a primary keeps of the stream that it continues.
+struct Kept {
+    /// The bytes before its end.
+    bytes: Vec<u8>,
+    /// Replicas with more than what is before this offset do not continue.
+    until: u64,
 }
 
 /// Begins to keep the place of a primary that continues, once it is sure that this start succeeds:
@@ -89,19 +105,26 @@ fn judge(
     // Commits that are not in the data may have been sent, and later ones be there.
     if !file.survives_power() && found.iter().all(|found| found.boot != boot) {
         return Err(
-            "a restart of the machine may have taken what they have, or the file with the end of the stream is gone",
+            "a restart of the machine may have taken what they have, or the stream's file is gone",
         );
     }
     let place = Place { id: position.id, begun: own.begun, end: position.end, shards: &own.shards };
+    let most = shared.config.values().repl_backlog_size;
     let usable = found.iter().filter(|found| found.boot == boot || file.has_all());
     let mut recovered = usable.filter_map(|found| {
-        Some((replication::ring::recover(&found.bytes, &place)?, found.is_next))
+        Some((replication::ring::recover(&found.bytes, &place, most)?, found.is_next))
     });
     let Some((recovered, is_next)) = recovered.next() else {
-        tracing::warn!(
-            "The end of the stream is not kept whole: a replica that lacks any of it needs all data"
-        );
-        return Ok(None);
+        // Where the data outlives the machine and the file does not, a replica may have all.
+        if file.survives_power() && found.iter().any(|found| found.boot != boot) && !file.has_all()
+        {
+            tracing::warn!(
+                "The end of the stream is gone: a replica that lacks any needs all data"
+            );
+            return Ok(None);
+        }
+        // Whoever has as much as the data has it from elsewhere, since that was not sent.
+        return Err("the file with the end of the stream is not that of the data, or is gone");
     };
     if is_next {
         // The next crash must find it, too, though another is being made.
@@ -112,9 +135,13 @@ fn judge(
     Ok(Some(recovered))
 }
 
-/// Lets the stream begin at the place where it was, before any client is served. A primary keeps
-/// the bytes before it that are still there.
-pub(crate) fn restore(shared: &Shared, position: &Position, kept: &[u8]) -> std::io::Result<()> {
+/// Lets the stream begin at the place where it was, before any client is served.
+pub(crate) fn restore(shared: &Shared, position: &Position) -> std::io::Result<()> {
+    go_on(shared, position, &Kept { bytes: Vec::new(), until: position.end })
+}
+
+/// The same. A primary has the bytes before it that are still there.
+fn go_on(shared: &Shared, position: &Position, kept: &Kept) -> std::io::Result<()> {
     let replication = shared.engine.replication();
     let Position { id, end, .. } = position;
     if replication.is_replica() {
@@ -122,10 +149,12 @@ pub(crate) fn restore(shared: &Shared, position: &Position, kept: &[u8]) -> std:
         tracing::info!("Continuing as a replica at offset {end} of history {id}");
     } else {
         let next = Id::from_random(machine::random()?);
-        replication.stream().continue_as_primary(position, kept, next);
+        let Kept { bytes, until } = kept;
+        replication.stream().continue_as_primary(position, bytes, *until, next);
         tracing::info!(
-            "Setting secondary replication ID to {id}, valid up to offset: {}. New replication ID is {next}",
-            end.saturating_add(1)
+            "Setting secondary replication ID to {id}, valid up to offset: {}. \
+             New replication ID is {next}",
+            until.min(end).saturating_add(1)
         );
     }
     Ok(())
@@ -205,9 +234,21 @@ pub(crate) fn forget(shared: &Shared) {
 pub(crate) fn forget_followed(shared: &Shared) {
     // While an own one begins, there is none to forget.
     let Some(_alone) = try_alone(shared) else { return };
-    if !shared.engine.replication().stream().reserves() {
+    if !shared.engine.replication().stream().reserves() && !waits_for_own(shared) {
         forget_kept(shared);
     }
+}
+
+/// Returns true if an own place is to follow the one that is kept, which is true for the data: of
+/// a history that a start has found, or that was followed until now. If the server crashes before,
+/// the next start finds that.
+fn waits_for_own(shared: &Shared) -> bool {
+    let engine = &shared.engine;
+    engine.replication().takes_effects()
+        && engine.replication().stream().is_on()
+        && engine.keyspace().kept_offset().is_some()
+        && RingFile::size(&shared.config.values()).is_some()
+        && RingFile::of(&shared.store).is_some()
 }
 
 /// Waits until no place is begun or ended.

@@ -16,6 +16,7 @@ use replication::Id;
 use replication::ring::{self, LEAST_SIZE, Medium};
 
 use crate::config::Values;
+use crate::disks;
 use crate::store::Report;
 
 /// Why there is no file.
@@ -27,6 +28,8 @@ pub(crate) enum RingError {
     Grow(#[from] pmem::GrowError),
     #[error("{0}")]
     Io(#[from] io::Error),
+    #[error("{size} bytes are more than a quarter of the {free} that are free on the disk")]
+    Space { size: u64, free: u64 },
 }
 
 /// The files of a pool's ring.
@@ -95,6 +98,10 @@ impl<'s> RingFile<'s> {
     /// Makes a file of `size` bytes for a new ring.
     pub(crate) fn create(&self, size: u64) -> Result<Box<dyn Medium>, RingError> {
         remove(&self.next)?;
+        // The pool and its journal need the space more.
+        if let Some(free) = disks::free(folder_of(&self.path)).filter(|free| free / 4 < size) {
+            return Err(RingError::Space { size, free });
+        }
         let mut options = MapOptions::new(size);
         options.domain = match self.store.domain {
             Domain::Clwb => DomainRequest::Clwb,
@@ -134,9 +141,13 @@ impl<'s> RingFile<'s> {
         if !self.writes_back() {
             return Ok(());
         }
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        File::open(folder_of(&self.path))?.sync_all()
     }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
 }
 
 fn read(path: &Path) -> Option<Vec<u8>> {

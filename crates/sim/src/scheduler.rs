@@ -10,7 +10,7 @@
 
 use crate::clock::SimulatedClock;
 use pmem::Scheduler;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -98,6 +98,8 @@ struct Thread {
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Thread>>> = const { RefCell::new(None) };
+    /// Whether this thread is in a step that is not divided.
+    static IS_UNDIVIDED: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Thread {
@@ -172,6 +174,9 @@ pub(crate) fn wait() -> bool {
 
 /// Lets the scheduler choose another thread, if the calling one runs under it.
 pub(crate) fn pause(at: At) {
+    if IS_UNDIVIDED.get() {
+        return;
+    }
     if let Some(thread) = CURRENT.with_borrow(Clone::clone) {
         thread.pause_at(at);
     }
@@ -180,6 +185,15 @@ pub(crate) fn pause(at: At) {
 /// Lets the scheduler choose another thread, as at a fence: for a medium outside this crate.
 pub fn yield_now() {
     pause(At::Fence);
+}
+
+/// Takes a step within which no other thread is chosen at a flush or a fence: it holds a lock that
+/// the scheduler does not know.
+pub fn undivided<R>(step: impl FnOnce() -> R) -> R {
+    let before = IS_UNDIVIDED.replace(true);
+    let result = step();
+    IS_UNDIVIDED.set(before);
+    result
 }
 
 /// Returns the calling thread's number, if it runs under the scheduler.

@@ -30,6 +30,9 @@ impl Events<'_, '_> {
     pub(super) fn next(&mut self) -> Done {
         self.pause(300, 120);
         self.trio.refresh()?;
+        if self.trio.scenario.returns {
+            return self.next_of_one_primary();
+        }
         match self.trio.random.u8(..22) {
             0..=6 => self.lose_primary(),
             7..=9 => self.lose_replica(),
@@ -43,6 +46,49 @@ impl Events<'_, '_> {
             20 => self.heal(),
             _ => self.trio.settle(),
         }
+    }
+
+    /// Lets one event happen, in which no other server becomes the primary.
+    fn next_of_one_primary(&mut self) -> Done {
+        match self.trio.random.u8(..16) {
+            0..=4 => self.come_back(),
+            5..=7 => self.lose_replica(),
+            8 => self.lose_all(),
+            9..=11 => self.fault(),
+            12 => self.kill_links(),
+            13 => self.configure(),
+            14 => self.heal(),
+            _ => self.trio.settle(),
+        }
+    }
+
+    /// Kills the primary while all replicas follow, and starts it again: they must continue.
+    pub(super) fn come_back(&mut self) -> Done {
+        let primary = self.trio.primary;
+        self.trio.settle()?;
+        self.trio.wait("the primary keeps no place", |trio| {
+            // It says so when a crash cannot take that back.
+            let told = "Replicas can continue after a crash of this server";
+            let is_kept = trio.nodes[primary].server.log().contains(told);
+            Ok(is_kept && trio.number(primary, "persistence", "pool_stream_offset")?.is_some())
+        })?;
+        self.pause(400, 150);
+        self.trio.note(format!("kill of the primary {primary}, which comes back"));
+        self.trio.kill(primary);
+        self.pause(10, 20);
+        self.trio.bring_up(primary);
+        self.figures.primaries += 1;
+        self.figures.in_place += 1;
+        self.trio.settle()?;
+        let number = |field| self.trio.number(primary, "stats", field);
+        let (full, partial) = (number("sync_full")?, number("sync_partial_ok")?);
+        if full != Some(0) || partial.is_none_or(|partial| partial < 2) {
+            return Err(Violation(format!(
+                "after a kill of the primary {full:?} replicas got a dump, {partial:?} continued"
+            )));
+        }
+        self.figures.returned += 1;
+        Ok(())
     }
 
     /// Waits until clients got some more replies, or for a moment in which they get none.

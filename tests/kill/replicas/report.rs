@@ -15,6 +15,8 @@ pub(super) struct Figures {
     pub(super) splits: u64,
     /// Primaries that were started again where they were.
     pub(super) in_place: u64,
+    /// Those of them whose replicas had to continue, and did.
+    pub(super) returned: u64,
     /// FAILOVERs that exchanged roles, and those that did not.
     pub(super) failovers: u64,
     pub(super) given_up: u64,
@@ -39,11 +41,13 @@ impl Figures {
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Figures { rounds, primaries, replicas, terminations, .. } = self;
-        let Figures { promotions, splits, in_place, failovers, given_up, faults, .. } = self;
+        let Figures { promotions, splits, in_place, returned, failovers, .. } = self;
+        let Figures { given_up, faults, .. } = self;
         let Figures { dumps, continued, acknowledged, unknown, refused, seconds, .. } = self;
         write!(f, "rounds={rounds} primaries_killed={primaries} replicas_killed={replicas} ")?;
         write!(f, "terminations={terminations} promotions={promotions} splits={splits} ")?;
-        write!(f, "started_again={in_place} failovers={failovers} given_up={given_up} ")?;
+        write!(f, "started_again={in_place} returned={returned} failovers={failovers} ")?;
+        write!(f, "given_up={given_up} ")?;
         write!(f, "faults={faults} dumps={dumps} continued={continued} ")?;
         write!(f, "acknowledged={acknowledged} unknown={unknown} refused={refused} ")?;
         write!(f, "seconds={seconds:.1} lost=0")

@@ -22,14 +22,21 @@ pub(super) struct Scenario {
     pub(super) quorum: Quorum,
     /// What was acknowledged is there again after kill -9 of the primary alone.
     pub(super) is_durable: bool,
+    /// A primary that was killed comes back, and its replicas continue: nobody takes its place.
+    pub(super) returns: bool,
 }
 
 const fn durable(name: &'static str, launch: fn() -> Launch, quorum: Quorum) -> Scenario {
-    Scenario { name, launch, quorum, is_durable: true }
+    Scenario { name, launch, quorum, is_durable: true, returns: false }
+}
+
+const fn returning(name: &'static str, launch: fn() -> Launch) -> Scenario {
+    Scenario { name, launch, quorum: Quorum::All, is_durable: true, returns: true }
 }
 
 const fn volatile(name: &'static str, quorum: Quorum) -> Scenario {
-    Scenario { name, launch: Launch::perdura_volatile, quorum, is_durable: false }
+    let launch = Launch::perdura_volatile;
+    Scenario { name, launch, quorum, is_durable: false, returns: false }
 }
 
 fn journal() -> Launch {
@@ -41,12 +48,20 @@ fn journal_durable() -> Launch {
     Launch::perdura_journal("always").args(["--repl-acknowledge-durable", "yes"])
 }
 
+/// The end of the stream is in a ring beside the pool.
+fn with_ring(launch: Launch) -> Launch {
+    launch.args(["--repl-durable-size", "2mb"])
+}
+
 pub(super) const SCENARIOS: &[Scenario] = &[
     durable("replicas journal all", journal, Quorum::All),
     durable("replicas journal one", journal, Quorum::One),
     durable("replicas journal durable all", journal_durable, Quorum::All),
     durable("replicas pmem clwb all", Launch::perdura_emulated, Quorum::All),
     durable("replicas pmem clwb one", Launch::perdura_emulated, Quorum::One),
+    returning("replicas journal returns", || with_ring(journal())),
+    returning("replicas pmem process returns", || with_ring(Launch::perdura_pmem())),
+    returning("replicas pmem clwb returns", || with_ring(Launch::perdura_emulated())),
     durable("replicas aof all", || Launch::perdura_aof("everysec"), Quorum::All),
     volatile("replicas memory all", Quorum::All),
     volatile("replicas memory one", Quorum::One),

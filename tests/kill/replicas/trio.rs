@@ -120,6 +120,18 @@ impl<'s> Trio<'s> {
         Ok(fields.map(|(name, value)| (name.into(), value.trim_end().into())).collect())
     }
 
+    /// Returns a number that a server says in INFO; none if it is negative.
+    pub(super) fn number(
+        &self,
+        at: usize,
+        section: &str,
+        field: &str,
+    ) -> Result<Option<u64>, Violation> {
+        let text = self.ask(at, &[&format!("INFO {section}")])?.text();
+        let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        Ok(line.and_then(|value| value.trim().parse().ok()))
+    }
+
     /// Waits until something is so.
     pub(super) fn wait(
         &mut self,

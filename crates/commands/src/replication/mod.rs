@@ -30,7 +30,9 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
 /// wrote. Its writes may belong to a longer history, which this server had before it followed a
 /// primary for a while: then all of the present one counts.
 fn written_to(call: &Call<'_>) -> u64 {
-    call.session.replicated_to.min(call.engine.replication().stream().appended())
+    let (written, stream) = (call.session.replicated_to, call.engine.replication().stream());
+    // What is shown was appended: without the stream's lock.
+    if written <= stream.end() { written } else { written.min(stream.appended()) }
 }
 
 /// Refuses a wait for replicas on a server that has a primary.

@@ -391,7 +391,7 @@ fn replaying_the_log_gives_the_same_fields() {
             let now = NOW;
             let keyspace = server.client.engine.keyspace();
             let (mut txn, _) = keyspace.expire_step(random.usize(..4), 20, now).expect("a commit");
-            server.client.engine.commit_step(&mut txn);
+            server.client.engine.commit_step(&mut txn, keyspace.losses());
         }
     }
     let options =

@@ -1,7 +1,7 @@
 //! Deletions that no client asked for: expiry, and eviction when memory is short. Each step is a
 //! unit of work. None waits for a shard.
 
-use keyspace::{Error, Txn};
+use keyspace::{Error, Losses, Txn};
 
 use crate::engine::Engine;
 
@@ -24,28 +24,29 @@ impl Engine {
     /// keys are looked at. Returns true if enough of them had expired to make another step
     /// worthwhile at once.
     pub fn expire_step(&self, shard: usize, budget: usize) -> bool {
-        let now = self.clock.unix_ms();
+        let (now, losses) = (self.clock.unix_ms(), self.keyspace().losses());
         match self.keyspace().try_stage_expiry(shard, budget, now) {
-            Some((mut txn, progress)) => self.commit_step(&mut txn) && progress.more,
+            Some((mut txn, progress)) => self.commit_step(&mut txn, losses) && progress.more,
             None => false,
         }
     }
 
     /// Deletes some keys by the eviction policy if more memory is in use than a limit allows.
     pub fn evict_some(&self) -> Evicted {
-        let now = self.clock.unix_ns();
-        self.evicted(self.keyspace().stage_eviction_step(KEYS_AT_ONCE, now / 1_000_000, now))
+        let (now, losses) = (self.clock.unix_ns(), self.keyspace().losses());
+        let step = self.keyspace().stage_eviction_step(KEYS_AT_ONCE, now / 1_000_000, now);
+        self.evicted(step, losses)
     }
 
     /// Evicts some keys however much memory is in use.
     pub(crate) fn evict_now(&self) -> Evicted {
-        let now = self.clock.unix_ns();
-        self.evicted(self.keyspace().stage_eviction(KEYS_AT_ONCE, now / 1_000_000, now))
+        let (now, losses) = (self.clock.unix_ns(), self.keyspace().losses());
+        self.evicted(self.keyspace().stage_eviction(KEYS_AT_ONCE, now / 1_000_000, now), losses)
     }
 
-    fn evicted(&self, step: Result<Option<Txn<'_>>, Error>) -> Evicted {
+    fn evicted(&self, step: Result<Option<Txn<'_>>, Error>, losses: Losses) -> Evicted {
         match step {
-            Ok(Some(mut txn)) => match self.commit_step(&mut txn) {
+            Ok(Some(mut txn)) => match self.commit_step(&mut txn, losses) {
                 true => Evicted::Some,
                 false => Evicted::Nothing,
             },

@@ -23,7 +23,7 @@
 //! New consequences are added here. `crates/commands/tests/it/obligations.rs` tests that nothing is
 //! committed elsewhere.
 
-use keyspace::Txn;
+use keyspace::{Losses, Txn};
 
 use super::commit::{Committed, Role, Shown, Unit};
 use crate::engine::Engine;
@@ -58,12 +58,13 @@ impl Unit<'_> {
 }
 
 impl Engine {
-    /// Commits the keyspace's own step (expiry, eviction). Returns false if nothing was committed:
+    /// Commits the keyspace's own step (expiry, eviction); `losses` are those from before it was
+    /// staged. Returns false if nothing was committed:
     /// the keys stay, also if this server has just become a replica, whose primary says what is
     /// gone.
-    pub fn commit_step(&self, txn: &mut Txn<'_>) -> bool {
+    pub fn commit_step(&self, txn: &mut Txn<'_>, losses: Losses) -> bool {
         let mut effects = self.own_effects();
-        let unit = self.own_unit(&mut effects);
+        let unit = Unit { losses, ..self.own_unit(&mut effects) };
         // If the log fails, deleted keys stay deleted: no reply shows it.
         !self.replication().is_replica() && unit.commit(txn).is_ok()
     }

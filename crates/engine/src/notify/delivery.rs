@@ -86,9 +86,9 @@ impl Engine {
             }
             (Delivery::Own(bytes), Some(session)) => session.client.post(&bytes, 0),
             (Delivery::Streamed(command), session) => {
-                self.replication().append_free(&command);
-                if let Some(session) = session {
-                    session.replicated_to = self.replication().stream().appended();
+                let end = self.replication().append_free(&command);
+                if let (Some(session), Some(end)) = (session, end) {
+                    session.replicated_to = end;
                 }
             }
             // Notified with the changes.

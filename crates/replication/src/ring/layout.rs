@@ -172,6 +172,11 @@ impl Frame {
         (frame.len > 0 && frame.encode(key) == *bytes).then_some(frame)
     }
 
+    /// Returns the offset of its start.
+    pub(super) fn start(&self) -> u64 {
+        self.end.saturating_sub(self.len.into())
+    }
+
     /// Returns the bytes that it takes in the ring.
     pub(super) fn size(&self) -> u64 {
         let body = if self.is_bare { 0 } else { u64::from(self.len) };

@@ -6,7 +6,8 @@
 //! not count was never sent, nor was anything after it. Up to the data's place such a frame becomes
 //! padding, since commits of other shards follow. After the place the stream ends before the first
 //! of them: what has no home may follow there, but it was made for data that the crash has not
-//! left.
+//! left. A replica that has more than what is before the first of them has it from elsewhere: from
+//! a primary whose data this one has not, since it is an older copy.
 //!
 //! The chain of frames begins at one of the marks, at the oldest from which it reaches the end of
 //! the data's place. Frames before it were overwritten. If it begins after the place, because
@@ -17,6 +18,7 @@
 
 use super::layout::{DATA, Frame, HEAD, Header, MARKS, Mark};
 use crate::Id;
+use crate::fault_points::FaultPoint;
 use crate::padding::padding;
 
 /// No stream gets so far: an offset from here on makes no sense.
@@ -51,6 +53,8 @@ pub struct Found {
 pub struct Recovered {
     /// The offset of its end.
     pub end: u64,
+    /// The offset up to which it may have been sent: who has more has it from elsewhere.
+    pub until: u64,
     /// The bytes before that.
     pub bytes: Vec<u8>,
 }
@@ -61,9 +65,9 @@ pub fn find(bytes: &[u8]) -> Option<Found> {
     Some(Found { id: Id::from_random(id), begun, boot })
 }
 
-/// Returns the end of the stream after a crash; none if the bytes are not the ring of this place,
-/// or do not reach up to it.
-pub fn recover(bytes: &[u8], place: &Place<'_>) -> Option<Recovered> {
+/// Returns the end of the stream after a crash, with at most about `most` bytes before it; none if
+/// the bytes are not the ring of this place, or do not reach up to it.
+pub fn recover(bytes: &[u8], place: &Place<'_>, most: u64) -> Option<Recovered> {
     let header = Header::decode(bytes)?;
     if (header.id, header.begun) != (place.id.to_bytes(), place.begun) || place.end >= FAR {
         return None;
@@ -73,9 +77,10 @@ pub fn recover(bytes: &[u8], place: &Place<'_>) -> Option<Recovered> {
         (0..MARKS).filter_map(|sector| Mark::decode(bytes, sector, header.key)).collect();
     marks.sort_by_key(|mark| mark.offset);
     if marks.is_empty() && place.end == place.begun {
-        return Some(Recovered { end: place.end, bytes: Vec::new() });
+        return Some(Recovered { end: place.end, until: place.end, bytes: Vec::new() });
     }
-    let is_newer = marks.iter().any(|mark| mark.committed > place.end);
+    let is_newer =
+        FaultPoint::RefuseNewer.is_enabled() && marks.iter().any(|mark| mark.committed > place.end);
     // A chain that has broken is not tried again from within.
     let mut broken = 0;
     for mark in marks {
@@ -85,18 +90,28 @@ pub fn recover(bytes: &[u8], place: &Place<'_>) -> Option<Recovered> {
         let (mut frames, end) = ring.chain(mark);
         let is_beyond = mark.offset > place.end;
         if let Some(first) = frames.iter().position(|(_, frame)| !counts(frame, place)) {
-            if is_beyond {
+            if is_beyond && FaultPoint::RefuseNewer.is_enabled() {
                 return None;
             }
-            let in_data = frames.partition_point(|(_, frame)| frame.end <= place.end);
-            frames.truncate(first.max(in_data));
+            if FaultPoint::CutAtUncounted.is_enabled() {
+                let in_data = frames.partition_point(|(_, frame)| frame.end <= place.end);
+                frames.truncate(first.max(in_data));
+            }
         }
         if is_newer && is_beyond {
             return None;
         }
         let last = frames.last().map_or(mark.offset, |(_, frame)| frame.end);
         if last == place.end || last > place.end && !frames.is_empty() {
-            return Some(ring.collect(&frames, place));
+            // With the frame in which the wanted bytes begin.
+            let from = last.saturating_sub(most.max(1));
+            let first = frames.partition_point(|(_, frame)| frame.end <= from);
+            let Recovered { end, bytes, .. } = ring.collect(&frames[first..], place);
+            let uncounted = frames.iter().find(|(_, frame)| !counts(frame, place));
+            let until = uncounted
+                .filter(|_| FaultPoint::RefuseAfterUncounted.is_enabled())
+                .map_or(end, |(_, frame)| frame.start().min(end));
+            return Some(Recovered { end, until, bytes });
         }
         broken = end.max(mark.offset.saturating_add(1));
     }
@@ -107,6 +122,7 @@ pub fn recover(bytes: &[u8], place: &Place<'_>) -> Option<Recovered> {
 fn counts(frame: &Frame, place: &Place<'_>) -> bool {
     match frame.home {
         _ if frame.is_void || frame.end <= place.begun => true,
+        _ if !FaultPoint::CountByWord.is_enabled() => true,
         None => true,
         Some(home) => place.shards.get(usize::from(home)).is_some_and(|word| frame.end <= *word),
     }
@@ -162,14 +178,17 @@ impl Bytes<'_> {
     /// Returns the bytes of frames, of which the last counts: as many as there are without a gap.
     fn collect(&self, frames: &[(u64, Frame)], place: &Place<'_>) -> Recovered {
         let mut bytes = Vec::new();
-        let mut end = place.end;
+        let mut end = frames.first().map_or(place.end, |(_, frame)| frame.start());
         for (at, frame) in frames {
-            end = frame.end;
+            let before = std::mem::replace(&mut end, frame.end);
             if frame.is_bare {
                 bytes.clear();
                 continue;
             }
             if frame.is_void || !counts(frame, place) {
+                if !FaultPoint::PadUncounted.is_enabled() {
+                    continue;
+                }
                 match padding(frame.len as usize) {
                     Some(padding) => bytes.extend_from_slice(&padding),
                     None => bytes.clear(),
@@ -180,10 +199,14 @@ impl Bytes<'_> {
             let sum = parts.iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part));
             if sum == frame.body {
                 parts.iter().for_each(|part| bytes.extend_from_slice(part));
+            } else if frame.end > place.end {
+                // It was not durable yet, so it was not shown.
+                end = before;
+                break;
             } else {
                 bytes.clear();
             }
         }
-        Recovered { end, bytes }
+        Recovered { end, until: end, bytes }
     }
 }

@@ -59,7 +59,7 @@ fn publish(ring: &mut Ring, count: u64) {
 
 /// Returns what is recovered, as text.
 fn text(medium: &Shared, place: &Place<'_>) -> Option<(u64, String)> {
-    let Recovered { end, bytes } = recover(&medium.bytes(), place)?;
+    let Recovered { end, bytes, .. } = recover(&medium.bytes(), place, u64::MAX)?;
     Some((end, String::from_utf8(bytes).expect("a text")))
 }
 
@@ -130,7 +130,7 @@ fn a_primary_that_only_publishes_goes_on_from_there() {
     ring.note_committed(ring.end());
     let end = ring.end();
     publish(&mut ring, LEAST_SIZE / 16);
-    let found = recover(&medium.bytes(), &place(0, &[end])).expect("a stream");
+    let found = recover(&medium.bytes(), &place(0, &[end]), u64::MAX).expect("a stream");
     assert_eq!(found.end, ring.end());
     assert!(found.bytes.len() as u64 > LEAST_SIZE / 8);
 }
@@ -184,7 +184,8 @@ fn the_oldest_frames_are_overwritten() {
             all.extend_from_slice(&bytes);
             if number % 100 == 0 {
                 let end = ring.end();
-                let found = recover(&medium.bytes(), &place(1000, &[end])).expect("a stream");
+                let found =
+                    recover(&medium.bytes(), &place(1000, &[end]), u64::MAX).expect("a stream");
                 assert_eq!(found.end, end);
                 assert!(all.ends_with(&found.bytes));
                 let least = all.len().min(size as usize * 7 / 10);
@@ -214,10 +215,10 @@ fn a_ring_that_begins_with_older_bytes_has_them() {
     let medium = Shared::new(LEAST_SIZE);
     let kept: Vec<u8> = (0..20_000).map(|n| n as u8).collect();
     let mut ring = begin(&medium, LEAST_SIZE, 50_000, &kept);
-    let found = recover(&medium.bytes(), &place(50_000, &[0])).expect("a stream");
-    assert_eq!(found, Recovered { end: 50_000, bytes: kept.clone() });
+    let found = recover(&medium.bytes(), &place(50_000, &[0]), u64::MAX).expect("a stream");
+    assert_eq!(found, Recovered { end: 50_000, until: 50_000, bytes: kept.clone() });
     ring.append(Some(0), &[FIRST], none());
-    let found = recover(&medium.bytes(), &place(50_000, &[50_022])).expect("a stream");
+    let found = recover(&medium.bytes(), &place(50_000, &[50_022]), u64::MAX).expect("a stream");
     assert_eq!((found.end, found.bytes), (50_022, [&kept[..], FIRST].concat()));
     assert_eq!(find(&medium.bytes()), Some(Found { id: id(), begun: 50_000, boot: [3; 16] }));
 }
@@ -246,7 +247,7 @@ fn whatever_the_bytes_are_they_are_read_within_bounds() {
         if random.u8(..4) == 0 {
             bytes.truncate(random.usize(..bytes.len()));
         }
-        if let Some(found) = recover(&bytes, &place(0, &shards)) {
+        if let Some(found) = recover(&bytes, &place(0, &shards), u64::MAX) {
             assert!(found.bytes.len() <= bytes.len() && found.end >= ring.end());
         }
     }
@@ -272,7 +273,7 @@ fn whatever_the_bytes_are_they_are_read_within_bounds() {
             let at = (DATA + u64::from(mark.at)) as usize % (bytes.len() - 24);
             bytes[at..][..24].copy_from_slice(&frame.encode(99));
         }
-        let _ = recover(&bytes, &place(0, &shards));
-        let _ = recover(&bytes, &place(0, &[0]));
+        let _ = recover(&bytes, &place(0, &shards), u64::MAX);
+        let _ = recover(&bytes, &place(0, &[0]), u64::MAX);
     }
 }

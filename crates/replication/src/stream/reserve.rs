@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::{BLOCK, Position, State, Stream, select};
 use crate::PING;
+use crate::fault_points::FaultPoint;
 use crate::padding::{padding, pings_before};
 use crate::ring::{Ring, Written};
 
@@ -198,7 +199,8 @@ impl Drop for Reserved<'_> {
 impl State {
     /// Returns the offset up to which the stream is shown.
     pub(super) fn shown(&self) -> u64 {
-        self.pending.front().map_or(self.end, |pending| pending.start)
+        let first = self.pending.front().filter(|_| FaultPoint::HideUnfinished.is_enabled());
+        first.map_or(self.end, |pending| pending.start)
     }
 
     /// Appends what belongs to no commit, or to one that has ended. It is durable in the ring.
@@ -222,7 +224,10 @@ impl State {
         parts.iter().for_each(|part| self.push(part));
         let selects = (self.db != Some(last)).then_some(last);
         if selects.is_some() {
-            self.db = None;
+            self.db = match FaultPoint::SelectAfterUnfinished.is_enabled() {
+                true => None,
+                false => selects,
+            };
         }
         let (number, end) = (self.next_number, self.end);
         self.next_number += 1;

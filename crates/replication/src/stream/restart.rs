@@ -8,10 +8,11 @@ use crate::Id;
 
 impl Stream {
     /// Continues, as a primary, what was there before the restart, under a new ID: replicas that
-    /// had all of it, or all but some of the bytes in `kept`, which end there, go on. The old ID
-    /// would not do: another start from the same data could use offsets twice.
-    pub fn continue_as_primary(&self, saved: &Position, kept: &[u8], next: Id) {
-        let second = Some((saved.id, saved.end));
+    /// had all of it, or all but some of the bytes in `kept`, which end there, go on, unless they
+    /// have more than what is before `until`. The old ID would not do: another start from the same
+    /// data could use offsets twice.
+    pub fn continue_as_primary(&self, saved: &Position, kept: &[u8], until: u64, next: Id) {
+        let second = Some((saved.id, until.min(saved.end)));
         self.begin_at(&Position { id: next, second, db: None, ..*saved }, kept, saved.second);
     }
 
@@ -52,7 +53,7 @@ mod tests {
     #[test]
     fn a_primary_continues_under_a_new_id_for_those_that_had_all() {
         let stream = Arc::new(Stream::new(id(0), 1000));
-        stream.continue_as_primary(&saved(), b"", id(2));
+        stream.continue_as_primary(&saved(), b"", 70, id(2));
         assert!(stream.is_on());
         assert_eq!(stream.third(), Some((id(9), 40)));
         assert!(stream.resume(id(1), 69).is_none(), "the bytes are gone");
@@ -72,13 +73,15 @@ mod tests {
     #[test]
     fn a_primary_has_what_was_kept_for_replicas_that_are_behind() {
         let stream = Arc::new(Stream::new(id(0), 1000));
-        stream.continue_as_primary(&saved(), b"0123456789", id(2));
+        stream.continue_as_primary(&saved(), b"0123456789", 68, id(2));
         assert_eq!(stream.end(), 70);
         assert!(stream.resume(id(1), 59).is_none());
         let (_, mut cursor) = stream.resume(id(1), 63).expect("it is kept");
         let mut bytes = Vec::new();
         assert_eq!(cursor.read(u64::MAX, &mut bytes), Ok(7));
         assert_eq!(bytes, b"3456789");
+        assert!(stream.resume(id(1), 68).is_some());
+        assert!(stream.resume(id(1), 69).is_none(), "nobody was sent that");
     }
 
     #[test]

@@ -271,7 +271,8 @@ impl Primary {
             _ => *shards,
         };
         let place = Place { id: id(), begun: 0, end, shards: &shards };
-        let Some(Recovered { end: recovered, bytes }) = recover(&image, &place) else {
+        let Some(Recovered { end: recovered, until, bytes }) = recover(&image, &place, u64::MAX)
+        else {
             return match model {
                 // The record is there, and its frame is not: nothing of that was sent.
                 Model::PowerEarly if end >= self.sent.len() as u64 => Ok(()),
@@ -285,6 +286,9 @@ impl Primary {
         }
         if start > 0 {
             return Err(format!("{} bytes up to {recovered}", bytes.len()));
+        }
+        if until < sent {
+            return Err("a replica that has what was sent is refused".into());
         }
         if !bytes.starts_with(&self.sent) {
             return Err("bytes that were sent are not there".into());

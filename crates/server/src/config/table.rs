@@ -416,7 +416,7 @@ directives! {
         repl_backlog_size: u64 = 64 << 20 =>
             ("repl-backlog-size", Memory(1, I64), Live).then(RequireReplicas);
         /// Bytes of the stream that a file beside the pool keeps over a crash; 0 for none.
-        repl_durable_size: u64 = 0 => ("repl-durable-size", Memory(0, 4 << 30), Live);
+        repl_durable_size: u64 = 16 << 20 => ("repl-durable-size", Memory(0, 4 << 30), Live);
         /// Seconds without replicas after which the stream ends; 0 for never.
         repl_backlog_ttl: i64 = 3600 => ("repl-backlog-ttl", Int(0, I64), Live);
         /// Send dumps to replicas while they are made; with `no` they are made in files in `dir`.

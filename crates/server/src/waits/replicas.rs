@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::requests::words;
 use super::stage::{Backend, Stage, Visitor};
 use super::{bytes, for_each_stage};
+use crate::position;
 
 /// Maximum time for a dump, which another thread makes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -156,4 +157,39 @@ fn what_could_not_be_synced_is_never_sent() {
         let early = replica.received();
         assert!(early.is_empty(), "{backend:?}: {}", early.escape_ascii());
     }
+}
+
+/// Nobody knows what a restart finds after a commit that failed half-way: whether its bytes in the
+/// stream count.
+#[test]
+fn after_a_commit_of_unknown_outcome_nothing_is_sent_and_no_data_has_a_place() {
+    let ring = [("repl-durable-size", "1mb"), ("repl-diskless-sync-delay", "0")];
+    let stage = Stage::with(Backend::Journal, "everysec", &ring);
+    let mut replica = replica(&stage, 1);
+    let engine = &stage.shared.engine;
+    let stream = engine.replication().stream();
+    position::begin(&stage.shared);
+    let began = Instant::now();
+    while !(stream.reserves() && engine.keyspace().kept_offset().is_some()) {
+        assert!(began.elapsed() < PATIENCE, "no place is kept");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(position::present(engine).is_some());
+    engine.keyspace().heap().region().fail();
+    let mut writer = stage.visit(0);
+    stage.send(&mut writer, &bytes(&[words("SET a unknown")]));
+    let reply = stage.replies(&mut writer, 1);
+    assert!(reply.starts_with(b"-"), "{}", reply.escape_ascii());
+    assert!(stream.has_pending() && position::present(engine).is_none());
+    engine.replication().append_free(replication::PING);
+    let mut other = ask(&stage, 0);
+    for _ in 0..20 {
+        stage.run_idle();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let early = replica.received();
+    assert!(early.is_empty(), "{}", early.escape_ascii());
+    let received = other.received().to_vec();
+    let is_refused = received.windows(2).any(|part| part == b"\n-") || other.has_ended;
+    assert!(is_refused, "a dump is sent: {}", received.escape_ascii());
 }

@@ -287,10 +287,11 @@ impl<'a> Actor<'a> {
             Action::Script(script) => self.script(connection, script)?,
             Action::Pipeline(all) => self.pipeline(connection, all),
             Action::Expire(shard) => self.background_step("expiry", |actor| {
+                let losses = keyspace.losses();
                 // Whoever has the shard locked does not wait for this.
                 if let Some((mut txn, _)) = keyspace.try_stage_expiry(*shard, 20, actor.clock.now())
                 {
-                    actor.engine.commit_step(&mut txn);
+                    actor.engine.commit_step(&mut txn, losses);
                 }
                 Ok(())
             })?,
@@ -496,7 +497,7 @@ impl<'a> Actor<'a> {
             Err(error) => return Err(text_of(error)),
         };
         if self.engine.log().is_some() {
-            self.engine.commit_step(&mut txn);
+            self.engine.commit_step(&mut txn, keyspace.losses());
         } else {
             txn.commit().map_err(text_of)?;
             let all = txn.changes().filter(|change| change.event != Event::FieldExpired);

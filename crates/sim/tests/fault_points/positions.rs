@@ -1,7 +1,8 @@
 //! The fault points of the place in a stream for replicas.
 
 use crate::alone;
-use crate::position_histories::Positions;
+use crate::position_histories::lines::Lines;
+use crate::position_histories::{Positions, journaled};
 use keyspace::FaultPoint;
 use sim::{Crash, Effort, explore};
 
@@ -23,4 +24,47 @@ fn each_fault_point_of_a_place_is_caught_by_a_search() {
         let failure = failure.unwrap_or_else(|| panic!("{point:?} is caught by no search"));
         println!("{point:?} is caught: {failure}");
     }
+}
+
+fn explore_lines(seed: u64) -> Result<(), String> {
+    let effort = Effort {
+        transactions: 60,
+        images: 4,
+        depth: 1,
+        process_one_in: 6,
+        shrink_seconds: 0,
+        ..Effort::new(if seed.is_multiple_of(2) { Crash::Strict } else { Crash::X86 }, seed)
+    };
+    let lines = Lines { threads: 3, ..Lines::default() };
+    explore(&lines, effort).map(drop).map_err(|failure| failure.to_string())
+}
+
+fn explore_journal(seed: u64) -> Result<(), String> {
+    journaled::explore(seed, 90).map(drop)
+}
+
+type Point = replication::FaultPoint;
+/// Explores a seed.
+type Explore = fn(u64) -> Result<(), String>;
+
+#[test]
+fn each_fault_point_of_a_ring_is_caught_by_a_search() {
+    let _alone = alone();
+    let mut missed = Vec::new();
+    for point in Point::ALL {
+        let (explored, seeds): (Explore, u64) = match point {
+            Point::CutAtUncounted | Point::RefuseNewer | Point::RefuseAfterUncounted => {
+                (explore_journal, 200)
+            }
+            _ => (explore_lines, 60),
+        };
+        pmem::disable_fault_point(point.number());
+        let failure = (0..seeds).find_map(|seed| Some((seed, explored(seed).err()?)));
+        pmem::disable_fault_point(0);
+        match failure {
+            Some((seed, failure)) => println!("{point:?} is caught by seed {seed}: {failure:.400}"),
+            None => missed.push(point),
+        }
+    }
+    assert!(missed.is_empty(), "{missed:?} are caught by no search");
 }

@@ -316,7 +316,7 @@ fn a_panic_in_expiry_does_not_end_it() {
     let step = |open: &Open| {
         let step = open.keyspace().try_stage_expiry(0, 12, LATER);
         let (mut txn, _) = step.expect("nobody else has the shard");
-        open.engine.commit_step(&mut txn);
+        open.engine.commit_step(&mut txn, open.keyspace().losses());
     };
     // A step begins where the previous one ended, so that more than one may be needed.
     let expired = |keys: &Keys| State { now: LATER, keys: Arc::new(keys.clone()) };

@@ -3,7 +3,18 @@
 //! place that is true for the data, or none; and none after another change, until all data was
 //! replaced.
 //!
+//! A primary's own place, with its ring, has histories of its own: on persistent memory
+//! ([`lines`]), and with a journal ([`journaled`]).
+//!
 //! An offset of these histories says which keys there are at it.
+
+#![allow(unsafe_code, reason = "stores into a region are unsafe")]
+#![allow(dead_code, reason = "no program uses all of it")]
+
+pub(crate) mod journaled;
+pub(crate) mod lines;
+mod primary;
+mod replicas;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -59,8 +70,11 @@ enum Action {
     End,
 }
 
+/// Bytes of a zone's spans: the pool has one zone.
+const ZONE: usize = 20 * 65536;
+
 fn geometry() -> Geometry {
-    Geometry { shards: SHARDS, ring_parts: 3, ring_part: 512, zone_spans: 20 }
+    Geometry { shards: SHARDS, ring_parts: 3, ring_part: 512, zone_spans: ZONE / 65536 }
 }
 
 fn position(offset: u64) -> StreamPosition {
@@ -100,7 +114,7 @@ impl Workload for Positions {
     type Store = Keyspace;
 
     fn reserve(&self) -> usize {
-        geometry().zone_spans * 65536 * 2 - 1
+        ZONE * 2 - 1
     }
 
     fn empty(&self) -> State {
