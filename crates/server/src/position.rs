@@ -203,12 +203,12 @@ pub(crate) fn keep(shared: &Shared, epoch: u64) -> Result<(), CommitError> {
     Ok(())
 }
 
-/// Makes durable that a place is kept. Nobody waits for that, so that with a journal it might stay
-/// in this process for a second, and a crash would cost a dump.
-fn sync(keyspace: &Keyspace) {
+/// Makes a place durable. Nobody waits for that, so that with a journal it might stay in this
+/// process for a second, and a crash would cost a dump. Returns false if the journal failed, which
+/// ends the service by itself.
+fn sync(keyspace: &Keyspace) -> bool {
     let region = keyspace.heap().region();
-    // A journal that fails ends the service by itself.
-    let _ = region.sync_up_to(region.appended());
+    region.sync_up_to(region.appended()).is_ok()
 }
 
 /// Moves the place in the pool to the end of the stream, if much of that changed no data. Nothing
@@ -294,7 +294,8 @@ impl OwnPlaceCare {
         let wanted = RingFile::size(values).filter(|_| RingFile::of(&shared.store).is_some());
         let stream = engine.replication().stream();
         if wanted.is_none() {
-            if stream.reserves() {
+            // A pool that cannot be looked at keeps its ring.
+            if stream.reserves() && RingFile::size(values).is_none() {
                 spawn_end(shared, |shared| RingFile::size(&shared.config.values()).is_none());
             }
             return;
@@ -359,8 +360,8 @@ fn begin_own(shared: &Shared, values: &Values, tries: &mut PlaceTries) {
             Ring::begin(medium, size, &beginning)
         };
         let position = || {
-            unnamed.0 = Some(stream);
             present(engine)?;
+            unnamed.0 = Some(stream);
             stream.begin_ring(KEPT.min(size / 2), ring).map(|position| saved(position, false))
         };
         let kept = engine.keyspace().keep_own_position(position, engine.clock().unix_ms());
@@ -446,8 +447,8 @@ pub(crate) fn leave(shared: &Shared) {
             if let Some(StreamPosition { offset, .. }) = left {
                 tracing::info!("Replication can continue at offset {offset}");
             }
-            // The place does not need it any more; until then a kill leaves both.
-            if !is_replica {
+            // The place does not need it any more; until that is safe a kill leaves both.
+            if !is_replica && sync(keyspace) {
                 engine.replication().stream().end_ring();
                 remove_ring(shared);
             }

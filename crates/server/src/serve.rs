@@ -364,12 +364,11 @@ fn serve_until_shutdown(
         // Before any client is served, so that a port in use is found in time.
         let sockets = metrics::open(&values)?;
         listen::start(shared, workers.senders(), &values)?;
-        position::begin(shared);
         pid_file::write(&values.pidfile.to_text());
         // Programs that start servers wait for this line, as for the one that Redis has with its
         // logo: from now on clients are answered, if only that data is being loaded.
         tracing::info!("Server initialized, PID: {}", std::process::id());
-        metrics::start(shared, sockets)
+        metrics::start(shared, sockets).inspect(|_| position::begin(shared))
     });
     let endpoint = match started {
         Ok(endpoint) => endpoint,

@@ -90,10 +90,15 @@ impl<'u> Unit<'u> {
         let mut committed = None;
         if changed || txn.is_dirty() || self.needs_home(txn) {
             self.check_role()?;
+            let keeps_position = self.engine.keyspace().keeps_position();
+            if keeps_position {
+                // A place in the stream stays, also that of a commit that is refused.
+                self.engine.keyspace().heap().check_open()?;
+            }
             self.effects.put_before(txn.changes());
             let shards = self.changed_shards(txn);
             let mut reserved = None;
-            if self.engine.keyspace().keeps_position() {
+            if keeps_position {
                 reserved = self.set_position(txn);
             }
             if self.engine.replication().is_replica() {

@@ -75,7 +75,8 @@ impl Engine {
 
     /// Returns the replica that may be the primary: it has acknowledged all of the stream.
     fn synced_replica(&self, plan: &FailoverPlan) -> Option<Primary> {
-        let end = self.replication().stream().end();
+        // A commit that is not shown yet, or of which nobody knows whether it counts, is in none.
+        let end = self.replication().stream().appended();
         let is_target = |replica: &Replica| match &plan.target {
             Some(Primary { host, port }) => replica.host == *host && replica.port == *port,
             None => replica.port != 0,

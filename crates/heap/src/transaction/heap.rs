@@ -204,8 +204,8 @@ impl Heap {
         self.next_lsn.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Fails unless writes are accepted.
-    pub(crate) fn check_open(&self) -> Result<(), CommitError> {
+    /// Fails unless commits are accepted.
+    pub fn check_open(&self) -> Result<(), CommitError> {
         if self.is_poisoned() {
             return Err(CommitError::Poisoned);
         }

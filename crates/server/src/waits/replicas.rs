@@ -181,6 +181,12 @@ fn after_a_commit_of_unknown_outcome_nothing_is_sent_and_no_data_has_a_place() {
     let reply = stage.replies(&mut writer, 1);
     assert!(reply.starts_with(b"-"), "{}", reply.escape_ascii());
     assert!(stream.has_pending() && position::present(engine).is_none());
+    // What is refused afterwards takes no place.
+    let end = stream.appended();
+    stage.send(&mut writer, &bytes(&[words("SET b refused")]));
+    let reply = stage.replies(&mut writer, 1);
+    assert!(reply.starts_with(b"-"), "{}", reply.escape_ascii());
+    assert_eq!(stream.appended(), end);
     engine.replication().append_free(replication::PING);
     let mut other = ask(&stage, 0);
     for _ in 0..20 {

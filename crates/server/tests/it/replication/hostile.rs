@@ -114,7 +114,8 @@ fn commands_that_would_answer_do_not_get_into_the_stream() {
         for line in lines {
             let _ = fake.try_send(format!("{line}\r\n").as_bytes());
         }
-        client.check("PUBLISH a message", "(integer) 0");
+        // It may be heard until it is closed.
+        assert!(client.run("PUBLISH a message").int().is_some_and(|heard| heard <= 1));
         client.check("SET key 1", "OK");
         // Either it is closed, or it receives commands and nothing else.
         while let Ok(words) = fake.try_command() {
