@@ -60,7 +60,7 @@ const MOVES: u64 = 4;
 const OWN: u64 = 8;
 const IS_REPLICA: u64 = 16;
 
-/// What the crash of a primary has left of its own place.
+/// A primary's own place, as its crash left it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnPlace {
     /// The offset at which it began.

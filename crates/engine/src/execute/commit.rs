@@ -63,7 +63,7 @@ pub(crate) struct Committed {
     pub(crate) changed: bool,
 }
 
-/// What a commit has left.
+/// The outcome of a commit, for those who notify of it.
 struct Done<'u> {
     /// The shards that it changed.
     shards: Shards,

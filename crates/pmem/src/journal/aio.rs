@@ -39,7 +39,7 @@ struct Request {
     flags_and_event: u64,
 }
 
-/// What became of a request (`struct io_event`).
+/// The outcome of a request, as the kernel defines it (`struct io_event`).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Event {

@@ -62,14 +62,14 @@ fn leaves_a_share(file: &dyn Storage, takes: u64) -> bool {
     takes == 0 || file.available().is_none_or(|left| takes <= left / 2)
 }
 
-/// Where a longer ring begins to be used.
+/// The position from which a longer ring is used.
 #[derive(Clone, Copy)]
 struct Begin {
     tail: u64,
     head: u64,
 }
 
-/// Where the content of a ring is in a longer one.
+/// The place of a ring's content in a longer one.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
     /// In the same place, up to the end of the lap.

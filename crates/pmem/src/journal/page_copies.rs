@@ -15,7 +15,7 @@ use rustix::mm::{Advice, madvise};
 #[derive(Default)]
 pub(super) struct PageCopies {
     bytes: Vec<u8>,
-    /// Where the copies begin.
+    /// The index at which the copies begin.
     from: usize,
     runs: Vec<LineRange>,
 }
