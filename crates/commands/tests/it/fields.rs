@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::support::wire::{Reply, parse};
 use crate::support::{Client, MemoryLog, TestClock, requests, volatile};
 use commands::{Engine, EngineOptions};
 
@@ -460,4 +461,32 @@ fn a_field_that_is_set_to_a_time_that_is_past_is_set_and_deleted() {
         client.check(line, reply);
         assert_eq!(heard(), events, "{line}");
     }
+}
+
+/// A replay, for which nothing expires, stores them: a field that is made again would get the old
+/// value, and its time.
+#[test]
+fn fields_that_a_restored_payload_had_are_deleted_in_the_log_if_they_have_expired() {
+    let mut server = server();
+    server.client.run("HSET h a 1 b 2 c 3");
+    server.client.run("HPEXPIRE h 100 FIELDS 2 a b");
+    let payload = match parse(&server.client.raw(&["DUMP", "h"])) {
+        Reply::Bulk(_, Some(payload)) => payload,
+        _ => panic!("no payload"),
+    };
+    server.clock.advance_ms(101);
+    server.log.clear();
+    let reply = server.client.raw(&[&b"RESTORE"[..], b"copy", b"0", &payload]);
+    assert_eq!(reply, b"+OK\r\n");
+    server.client.check("HINCRBY copy a 5", "(integer) 5");
+    let logged = server.log.lines();
+    assert!(logged.iter().any(|line| line == "HDEL copy a b"), "{logged:?}");
+    let copy = Arc::new(Engine::new(EngineOptions::new(volatile(2, 64 << 20))));
+    let mut replay = Client::of(&copy, copy.connect_replay());
+    for request in requests(&server.log.bytes()) {
+        replay.raw(&request);
+    }
+    let mut reader = Client::new(&copy);
+    reader.check("HMGET copy a b c", "[\"5\", (nil), \"3\"]");
+    reader.check("HPTTL copy FIELDS 1 a", "[(integer) -1]");
 }

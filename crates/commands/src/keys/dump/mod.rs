@@ -18,6 +18,7 @@ use rdb::{Error, payload};
 pub(super) use read::payload as payload_of;
 
 use self::store::Stopped;
+use crate::collections::gathered::AT_ONCE;
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, SYNTAX};
 use engine::notify::events::EventClass;
@@ -149,8 +150,8 @@ fn restore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         return expired(call, txn, options);
     }
     let was_there = options.replace && txn.keys().delete(db, &key)?;
-    let stored = store::store(call, txn, kind, source).map_err(|stopped| refused(call, stopped));
-    if !stored? {
+    let stored = store::store(call, txn, kind, source).map_err(|stopped| refused(call, stopped))?;
+    if !stored.is_there {
         // All fields of the hash had expired.
         return if was_there { gone(call) } else { done(call) };
     }
@@ -164,6 +165,7 @@ fn restore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         txn.keys().set_frequency(db, &key, frequency);
     }
     log(call, expiry, options);
+    log_expired(call, &stored.expired);
     call.notify(EventClass::Generic, "restore", &key);
     done(call)
 }
@@ -217,4 +219,13 @@ fn log(call: &mut Call<'_>, expiry: u64, options: Options) {
     words[2] = at.as_bytes();
     words.push(b"ABSTTL");
     call.wrote_as(&words);
+}
+
+/// Logs that fields of the payload have expired: a replay, for which nothing expires, stores them.
+fn log_expired(call: &mut Call<'_>, fields: &[Vec<u8>]) {
+    let key = call.args[1];
+    for some in fields.chunks(AT_ONCE) {
+        let words = [&b"HDEL"[..], key].into_iter().chain(some.iter().map(Vec::as_slice));
+        call.wrote_as(&words.collect::<Vec<_>>());
+    }
 }

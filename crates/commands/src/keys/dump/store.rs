@@ -34,19 +34,36 @@ impl From<rdb::Error> for Stopped {
     }
 }
 
-/// Stores the value. Returns false if nothing is left of it, since all fields of a hash have
-/// expired.
+/// What was stored of a value.
+pub(super) struct Stored {
+    /// False if nothing is left of it, since all fields of a hash have expired.
+    pub(super) is_there: bool,
+    /// Fields that have expired, which the payload holds and the value does not.
+    pub(super) expired: Vec<Vec<u8>>,
+}
+
+/// Stores the value.
 pub(super) fn store(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
     kind: Kind,
     mut source: Source<&[u8]>,
-) -> Result<bool, Stopped> {
-    let mut parts = Parts::default();
+) -> Result<Stored, Stopped> {
+    let (mut parts, mut expired) = (Parts::default(), Vec::new());
+    let now = txn.now();
     let mut store = Store::new(call.engine.config(), txn, call.db(), call.key(0), &mut parts);
-    let read = rdb::read_value(&mut source, kind, |part| store.take(part).map_err(Stopped::Store));
+    let read = rdb::read_value(&mut source, kind, |part| {
+        if let Part::Field(field, _, Some(time)) = part
+            && time <= now
+            && call.effects.enabled()
+        {
+            expired.push(field.to_vec());
+        }
+        store.take(part).map_err(Stopped::Store)
+    });
     read?;
-    store.finish().map_err(Stopped::Store)
+    let is_there = store.finish().map_err(Stopped::Store)?;
+    Ok(Stored { is_there, expired })
 }
 
 /// Parts of a list or a stream, of one kind at a time, that are still to be stored. A caller that
