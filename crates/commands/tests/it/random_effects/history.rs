@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use commands::Engine;
 use commands::spec::Group;
+use commands::{Engine, Settings};
 use fastrand::Rng;
 use keyspace::{Content, Eviction, Policy};
 
-use super::requests::{Requests, Wait, Words};
+use super::dense;
+use super::requests::{self, Requests, Wait, Words, Writes};
 use super::world::{World, shown};
 use crate::generate;
 use crate::support::Client;
@@ -33,8 +34,9 @@ while ARGV[at] do
     end
 end";
 
-/// The groups of commands that histories focus on.
+/// The groups of commands that histories focus on, one after another.
 const GROUPS: &[Group] = &[
+    Group::String,
     Group::String,
     Group::Bitmap,
     Group::Hyperloglog,
@@ -82,6 +84,12 @@ struct Run<'a> {
     focus: Group,
     client: Client,
     waiting: Vec<Waiting>,
+    /// The commands of the group that are next.
+    deck: Vec<Writes>,
+    /// True if the last step made a large value.
+    is_large: bool,
+    /// The results of DUMP.
+    payloads: Vec<Vec<u8>>,
     /// The result of FUNCTION DUMP.
     dump: Vec<u8>,
 }
@@ -105,13 +113,17 @@ impl History {
         let engine = Arc::clone(&self.world.engine);
         let client = || Client::new(&engine);
         let mut random = Rng::with_seed(seed);
-        let focus = GROUPS[random.usize(..GROUPS.len())];
+        let focus = GROUPS[seed as usize % GROUPS.len()];
+        engine.config().store(settings(&mut random));
         let mut run = Run {
             history: self,
             random,
             focus,
             client: client(),
             waiting: (0..WAITING).map(|_| Waiting::new(&engine)).collect(),
+            deck: Vec::new(),
+            is_large: false,
+            payloads: Vec::new(),
             dump: Vec::new(),
         };
         for _ in 0..4 {
@@ -124,7 +136,7 @@ impl History {
             let (kind, what, mut wrong, after) = run.step(&before);
             before = after;
             if n + 1 == STEPS {
-                wrong.extend(run.history.world.differences());
+                wrong.extend(run.history.world.differences(true));
             }
             *run.history.kinds.entry(kind).or_default() += 1;
             done.push(what);
@@ -151,6 +163,15 @@ type Step = (&'static str, String, Vec<String>, Data);
 impl Run<'_> {
     /// Takes a step and checks its effects.
     fn step(&mut self, before: &Data) -> Step {
+        // Keys that expire here are found by the requests of the step.
+        let later = match self.random.u8(..6) {
+            0 => {
+                self.history.world.clock.advance_ms([3, 61, 2001][self.random.usize(..3)]);
+                Some(self.history.world.data())
+            }
+            _ => None,
+        };
+        let before = later.as_ref().unwrap_or(before);
         let watched = self.watch(before);
         let (kind, mut what) = self.act();
         self.serve(&mut what);
@@ -162,7 +183,9 @@ impl Run<'_> {
         let is_silent = logged.is_empty();
         // If nothing was logged and nothing changed, both sides are as they were compared before.
         let is_idle = is_silent && before == &after && kind != "libraries";
-        let mut wrong = if is_idle { Vec::new() } else { world.differences() };
+        let of_libraries = kind == "libraries"
+            || logged.iter().any(|words| words[0].eq_ignore_ascii_case(b"FUNCTION"));
+        let mut wrong = if is_idle { Vec::new() } else { world.differences(of_libraries) };
         // Neither here nor in Redis does a watch break when PFDEBUG changes the encoding of a
         // HyperLogLog.
         let is_respelled = logged.iter().any(|words| words[0].eq_ignore_ascii_case(b"PFDEBUG"));
@@ -197,17 +220,19 @@ impl Run<'_> {
     }
 
     fn act(&mut self) -> (&'static str, String) {
+        if std::mem::take(&mut self.is_large) {
+            let reply = self.client.run("DEL t1 t2 h1 l1 z1");
+            return ("a large value", format!("which is deleted -> {reply}"));
+        }
         match self.random.u8(..40) {
-            0..=17 => {
-                let words = self.request();
-                let reply = self.call(&words);
-                ("one request", format!("{} -> {reply:.80}", shown(&words)))
-            }
+            0 if self.random.u8(..4) == 0 => self.large(),
+            0..=17 => self.one_by_one(),
             18..=21 => self.transaction(),
             22..=25 => self.pipeline(),
             26..=29 => self.script(),
             30..=32 => self.wait(),
-            33 => self.libraries(),
+            33 if self.random.u8(..4) == 0 => self.libraries(),
+            33 => self.one_by_one(),
             34..=36 => {
                 let ms = [1, 50, 1000, 20_000, 110_000][self.random.usize(..5)];
                 self.history.world.clock.advance_ms(ms);
@@ -224,13 +249,63 @@ impl Run<'_> {
         }
     }
 
+    /// Requests one by one, often after others that made their key's value. They are compared
+    /// together, since a comparison takes as long as many of them.
+    fn one_by_one(&mut self) -> (&'static str, String) {
+        let mut what = Vec::new();
+        for _ in 0..self.random.usize(1..10) {
+            let made = self.made();
+            made.iter().for_each(|words| drop(self.client.raw(words)));
+            let words = self.request();
+            let reply = self.call(&words);
+            let made = if made.is_empty() { String::new() } else { format!("{} | ", all(&made)) };
+            what.push(format!("{made}{} -> {reply:.80}", shown(&words)));
+        }
+        ("requests", what.join(" | "))
+    }
+
+    /// Requests that make a value, or none.
+    fn made(&mut self) -> Vec<Words> {
+        let now = self.history.world.now();
+        match self.random.u8(..3) {
+            0 => dense::made(self.focus, now, &mut self.random),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Makes a large value, takes elements of it, and deletes it.
+    fn large(&mut self) -> (&'static str, String) {
+        let requests = requests::large(&mut self.random);
+        self.is_large = true;
+        requests.iter().for_each(|words| drop(self.client.raw(words)));
+        ("a large value", all(&requests))
+    }
+
     fn request(&mut self) -> Words {
         if self.random.u8(..6) == 0
             && let Some(one) = self.waiting.iter().find(|one| one.is_blocked)
         {
             return one.fill.clone();
         }
-        let words = self.history.requests.any(self.focus, &mut self.random);
+        let Run { history, deck, focus, random, .. } = self;
+        let (now, requests) = (history.world.now(), &history.requests);
+        let next = |random: &mut Rng| {
+            let group = match random.u8(..8) {
+                0..6 => *focus,
+                6 => Group::Generic,
+                _ => return requests.any_of_all(random),
+            };
+            if group != *focus || deck.is_empty() {
+                let mut all = requests.shuffled(group, random);
+                let first = all.pop();
+                if group == *focus {
+                    *deck = all;
+                }
+                return first.expect("a command");
+            }
+            deck.pop().expect("a command")
+        };
+        let words = requests.any(*focus, now, next, random);
         // `^key` stands for the result of DUMP.
         words.into_iter().map(|word| self.dumped(word)).collect()
     }
@@ -238,9 +313,13 @@ impl Run<'_> {
     fn dumped(&mut self, word: Vec<u8>) -> Vec<u8> {
         let Some(key) = word.strip_prefix(b"^") else { return word };
         match parse(&self.client.raw(&[b"DUMP", key])) {
-            Reply::Bulk(_, Some(payload)) => payload,
-            _ => b"nothing".to_vec(),
+            Reply::Bulk(_, Some(payload)) => self.payloads.push(payload),
+            _ => {}
         }
+        // Often an older one, of which something may have expired.
+        let older = self.random.usize(..3).min(self.payloads.len().saturating_sub(1));
+        let kept = self.payloads.iter().rev().nth(older);
+        kept.cloned().unwrap_or_else(|| b"nothing".to_vec())
     }
 
     fn call(&mut self, words: &Words) -> String {
@@ -251,7 +330,15 @@ impl Run<'_> {
         if self.random.u8(..4) == 0 {
             return self.history.requests.made(self.focus, &mut self.random);
         }
-        (0..self.random.usize(1..5)).map(|_| self.request()).collect()
+        let mut requests = self.made();
+        for _ in 0..self.random.usize(1..8) {
+            if self.random.u8(..6) == 0 {
+                let number = self.random.u8(..2).to_string().into_bytes();
+                requests.push(vec![b"SELECT".to_vec(), number]);
+            }
+            requests.push(self.request());
+        }
+        requests
     }
 
     fn transaction(&mut self) -> (&'static str, String) {
@@ -265,6 +352,8 @@ impl Run<'_> {
     fn pipeline(&mut self) -> (&'static str, String) {
         let requests = match self.random.u8(..16) {
             0 => Requests::long_stream(&mut self.random),
+            // Several of the same command may be executed as one change.
+            1..4 => vec![self.request(); self.random.usize(2..5)],
             _ => self.several(),
         };
         if self.client.pipeline(&requests).is_none() {
@@ -361,6 +450,20 @@ impl Run<'_> {
         world.engine.evict_some();
         world.engine.keyspace().set_eviction(before, world.now());
         ("eviction", String::new())
+    }
+}
+
+/// Settings of a history: values change their encoding, and streams their node, after a few
+/// elements or after many.
+fn settings(random: &mut Rng) -> Settings {
+    let usual = Settings::DEFAULT;
+    let mut few = |usual: usize| [usual, 3][random.usize(..2)];
+    Settings {
+        stream_node_max_entries: few(usual.stream_node_max_entries),
+        hash_max_listpack_entries: few(usual.hash_max_listpack_entries),
+        zset_max_listpack_entries: few(usual.zset_max_listpack_entries),
+        set_max_intset_entries: few(usual.set_max_intset_entries),
+        ..usual
     }
 }
 

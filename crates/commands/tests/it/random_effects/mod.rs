@@ -4,9 +4,9 @@
 //! `write_effects` tests a table: each of its requests, in each state. The table does not name
 //! branches such as a word out of range after a part was done, an expired source that is the target
 //! too, a negative count, or an option given by a script. Here the requests are generated from the
-//! documented arguments of every command that writes (`requests`), find their keys in whatever
-//! state the history left, and are executed alone, in a run, within EXEC, by a script or a
-//! function, and by clients that waited.
+//! documented arguments of every command that writes (`requests`, and about few keys with every
+//! option `dense`), find their keys in whatever state the history left, and are executed one by
+//! one, in a run, within EXEC, by a script or a function, and by clients that waited.
 //!
 //! After each step
 //!
@@ -17,6 +17,7 @@
 //! `RANDOM_EFFECTS_CASES` is the number of histories, `RANDOM_EFFECTS_SEED` repeats one: `make
 //! effects CASES=1000 SEED=7`.
 
+mod dense;
 mod history;
 mod requests;
 mod world;
@@ -24,7 +25,7 @@ mod world;
 use history::History;
 
 /// The number of histories in `make test`.
-const CASES: u64 = 30;
+const CASES: u64 = 60;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()

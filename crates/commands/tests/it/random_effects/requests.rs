@@ -1,15 +1,17 @@
 //! Requests that write: generated from the documented arguments of every command of the table, and
 //! from the rows of `writes`, about whatever keys there are.
 //!
-//! The grammar knows every option and no purpose; the rows have a purpose and few options. Words of
-//! both are then changed alike: a near expiry time, a negative count, a key that is the target too.
+//! Most are dense (`dense`): every option, on few keys with few elements. The grammar of `generate`
+//! knows odd values; the rows have a purpose and few options. Words of both are then changed alike:
+//! a near expiry time, a negative count, a key that is the target too.
 
 use crate::generate;
 use crate::writes::{self, BLOCKED, WAIT, WRITES, Write};
-use commands::spec::{CommandSpec, Group, WRITE};
+use commands::spec::{BLOCKING, CommandSpec, Group, WRITE};
 use commands::{Engine, Run};
 use fastrand::Rng;
 
+use super::dense;
 use super::world::NOW;
 
 pub(super) type Words = Vec<Vec<u8>>;
@@ -44,7 +46,7 @@ pub(super) struct Wait {
 }
 
 /// A command that writes, with its container.
-type Writes = (Option<&'static CommandSpec>, &'static CommandSpec);
+pub(super) type Writes = (Option<&'static CommandSpec>, &'static CommandSpec);
 
 /// Makes requests.
 pub(super) struct Requests {
@@ -84,23 +86,40 @@ impl Requests {
         }
     }
 
-    /// Any request about data, usually one of the group.
-    pub(super) fn any(&self, focus: Group, random: &mut Rng) -> Words {
+    /// The commands of a group that write, in random order.
+    pub(super) fn shuffled(&self, group: Group, random: &mut Rng) -> Vec<Writes> {
+        let of_group = self.writes.iter().filter(|(_, spec)| spec.group == group);
+        let mut all: Vec<Writes> = of_group.copied().collect();
+        random.shuffle(&mut all);
+        all
+    }
+
+    /// Any command that writes.
+    pub(super) fn any_of_all(&self, random: &mut Rng) -> Writes {
+        self.writes[random.usize(..self.writes.len())]
+    }
+
+    /// Any request about data, usually one of the group. `next` is the command that most requests
+    /// are for.
+    pub(super) fn any(
+        &self,
+        focus: Group,
+        now: u64,
+        next: impl FnOnce(&mut Rng) -> Writes,
+        random: &mut Rng,
+    ) -> Words {
+        if random.u8(..16) < 11 {
+            let words = dense::request(next(random), focus, now, random);
+            return if is_left_out(&words, random) { vec![b"DBSIZE".to_vec()] } else { words };
+        }
         loop {
-            let mut words = match random.u8(..80) {
-                79 => return large(random),
-                n if n % 20 == 0 => {
-                    generate::request(self.reads[random.usize(..self.reads.len())], random)
-                }
-                n if n % 20 == 1 => {
-                    vec![b"SELECT".to_vec(), random.u8(..3).to_string().into_bytes()]
-                }
-                n if n % 20 < 12 => self.row(focus, random),
+            let mut words = match random.u8(..20) {
+                0 => generate::request(self.reads[random.usize(..self.reads.len())], random),
+                1 => vec![b"SELECT".to_vec(), random.u8(..3).to_string().into_bytes()],
+                2..12 => self.row(focus, random),
                 _ => self.grammatical(focus, random),
             };
-            let name = words[0].to_ascii_lowercase();
-            let is_rare = RARE.iter().any(|rare| rare.as_bytes() == name);
-            if is_rare && random.u8(..) > 24 {
+            if is_left_out(&words, random) {
                 continue;
             }
             distort(&mut words, random);
@@ -155,6 +174,9 @@ impl Requests {
 
     /// A request that waits for a key.
     pub(super) fn waiting(&self, random: &mut Rng) -> Wait {
+        if random.bool() {
+            return self.waiting_densely(random);
+        }
         let (name, _, made, request, fill) = BLOCKED[random.usize(..BLOCKED.len())];
         let row = WRITES.iter().position(|write| write.name == name).expect("a row");
         let names = names(self.groups[row], random);
@@ -164,6 +186,28 @@ impl Requests {
         }
         before.extend(made.map(|line| spelled(&line.replace('@', "k"), &names)));
         Wait { before, request: spelled(request, &names), fill: spelled(fill, &names) }
+    }
+
+    /// A request with any options that waits for any of its keys, of which one will be filled.
+    fn waiting_densely(&self, random: &mut Rng) -> Wait {
+        let blocking: Vec<Writes> =
+            self.writes.iter().filter(|(_, spec)| spec.has(BLOCKING)).copied().collect();
+        let (container, spec) = blocking[random.usize(..blocking.len())];
+        let mut request = dense::request((container, spec), spec.group, NOW, random);
+        let keys: Vec<&str> = dense::keys_of(spec.group, &request);
+        let mut before: Vec<Words> = keys.iter().map(|key| dense::words("DEL k", key)).collect();
+        if spec.group == Group::Stream {
+            request.splice(4..4, [b"BLOCK".to_vec(), b"9000".to_vec()]);
+            let made = "XGROUP CREATE k g $ MKSTREAM";
+            before.extend(keys.iter().map(|key| dense::words(made, key)));
+        }
+        let fills = match spec.group {
+            Group::List => ["RPUSH k a b c", "LPUSH k a b", "RPUSH k a"],
+            Group::SortedSet => ["ZADD k 1 a 2 b 3 c", "ZADD k 1 b 1 a", "ZADD k 1 a"],
+            _ => ["XADD k 9-1 f v", "XADD k 9-2 f v", "XADD k * f v"],
+        };
+        let key = keys.get(random.usize(..keys.len().max(1))).unwrap_or(&"a");
+        Wait { before, request, fill: dense::words(fills[random.usize(..3)], key) }
     }
 
     /// A request about function libraries; `dump` is the result of FUNCTION DUMP.
@@ -208,29 +252,43 @@ fn one_of<'a, T>(
     }
 }
 
+/// Returns true for most requests that would leave little data.
+fn is_left_out(words: &Words, random: &mut Rng) -> bool {
+    let name = words[0].to_ascii_lowercase();
+    RARE.iter().any(|rare| rare.as_bytes() == name) && random.u8(..) > 24
+}
+
 fn key(group: Group, random: &mut Rng) -> &'static [u8] {
     let keys = generate::keys(group, random);
     keys[random.usize(..keys.len())].as_bytes()
 }
 
-/// A request that adds or takes about as many elements as one of the code's constants.
-fn large(random: &mut Rng) -> Words {
-    use commands::chunks::{COLLECTED_ELEMENTS, REWRITTEN_ELEMENTS, STORED_PARTS};
-    let counts = [REWRITTEN_ELEMENTS, STORED_PARTS, COLLECTED_ELEMENTS];
-    let count = counts[random.usize(..counts.len())];
-    let count = [count - 1, count, count + 1, 2 * count + 1][random.usize(..4)];
-    let (of, line) = match random.u8(..10) {
-        0 => (Group::Set, format!("SADD k ~e*{count}")),
-        1 => (Group::Hash, format!("HSET k ~e*{count}")),
-        2 => (Group::List, format!("RPUSH k ~e*{count}")),
-        3 => (Group::SortedSet, format!("ZADD k ~e*{count}")),
-        4 => (Group::Set, format!("SREM k ~e*{count}")),
-        5 => (Group::SortedSet, format!("ZPOPMIN k {count}")),
-        6 => (Group::List, format!("LPOP k {count}")),
-        7 => (Group::Hash, format!("HDEL k ~e*{}", count - 2)),
-        _ => (Group::Set, format!("SPOP k {}", count.saturating_sub(random.usize(..3)))),
+/// Requests that make a value of about as many elements as one of the code's constants, and that
+/// take about as many of them.
+pub(super) fn large(random: &mut Rng) -> Vec<Words> {
+    use commands::chunks::{COLLECTED_ELEMENTS, GATHERED, REWRITTEN_ELEMENTS, STORED_PARTS};
+    let constants = [REWRITTEN_ELEMENTS, STORED_PARTS, GATHERED, GATHERED, COLLECTED_ELEMENTS];
+    let constant = constants[random.usize(..constants.len())];
+    let mut about = |most: usize| {
+        let count = [constant - 1, constant, constant + 1, 2 * constant, 3 * constant + 1];
+        count[random.usize(..most)]
     };
-    about(&line, of, random)
+    let (all, some) = (about(5), about(4));
+    let elements = |count: usize, of: &str| -> String {
+        (0..count).map(|n| of.replace('#', &n.to_string())).collect()
+    };
+    let name = [" d", ""][random.usize(..2)];
+    let (key, make, take) = match random.u8(..7) {
+        0 | 1 => ("t1", "SADD k # ", format!("SPOP k {some}")),
+        2 => ("t1", "SADD k # ", format!("SREM k{}", elements(some, " #"))),
+        3 => ("h1", "HSET k # #", format!("HDEL k{}", elements(some, " #"))),
+        4 => ("l1", "RPUSH k #", format!("LPOP k {some}")),
+        5 => ("z1", "ZADD k # #", format!("ZPOPMAX k {some}")),
+        _ => ("t1", "SADD k #", format!("SUNIONSTORE t2 k{name}")),
+    };
+    let (head, element) = make.trim_end().split_once(" k").expect("a key");
+    let make = format!("{head} k{}", elements(all, element));
+    ["DEL k", &make, &take].map(|line| dense::words(line, key)).into()
 }
 
 type Names = [Vec<u8>; 3];
