@@ -9,6 +9,7 @@ mod crashes;
 mod failing;
 mod growth;
 mod late_syncs;
+mod order;
 #[path = "../overlap/mod.rs"]
 mod overlap;
 mod paced;

@@ -1,0 +1,331 @@
+//! The order of the calls to a pool's two files, whatever a crash would leave: rules that hold at
+//! each call, so that a breach is seen even if no crash that was tried could show it.
+//!
+//! This file knows the format of the journal ([docs/format/journal.md]) as far as the rules need
+//! it: the superblock's counters, the header of a batch, and the line of progress in the pool.
+//!
+//! [docs/format/journal.md]: ../../../../docs/format/journal.md
+
+use crate::overlap::crashes::guarded;
+use crate::overlap::model::Contents;
+use crate::overlap::pool::{self, PROGRESS_AT};
+use crate::overlap::threads::{Close, Plan, run};
+use crate::starts;
+use crate::uses::{RING, User};
+use pmem::SyncPolicy;
+use sim::{Counted, FileCall, FileEvent, FilesState, Named, SimulatedClock, SimulatedFiles};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const BLOCK: u64 = 4096;
+const RING_AT: u64 = 8192;
+const SUPERBLOCK: usize = 128;
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// A copy of the superblock.
+#[derive(Clone, Copy, Debug)]
+struct Superblock {
+    journal: u64,
+    generation: u64,
+    tail: u64,
+    tail_sequence: u64,
+    capacity: u64,
+    tail_incarnation: u64,
+    limit: u64,
+    /// The highest sequence number before which it says that all is synced.
+    synced: u64,
+}
+
+impl Superblock {
+    fn of(bytes: &[u8]) -> Superblock {
+        Superblock {
+            journal: u64_at(bytes, 32),
+            generation: u64_at(bytes, 40),
+            tail: u64_at(bytes, 56),
+            tail_sequence: u64_at(bytes, 64),
+            capacity: u64_at(bytes, 72),
+            tail_incarnation: u64_at(bytes, 80),
+            limit: u64_at(bytes, 96),
+            synced: u64_at(bytes, 88).max(u64_at(bytes, 104)),
+        }
+    }
+}
+
+/// The line of progress in the pool.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    journal: u64,
+    applied: u64,
+    synced: u64,
+}
+
+/// What was written to a file, what the sync under way covers, and what is durable.
+#[derive(Clone, Copy, Debug, Default)]
+struct Steps<T> {
+    written: T,
+    syncing: T,
+    durable: T,
+}
+
+impl<T: Copy> Steps<T> {
+    fn end_sync(&mut self, is_done: bool) {
+        if is_done {
+            self.durable = self.syncing;
+        }
+    }
+}
+
+/// Follows the calls.
+#[derive(Default)]
+struct Order {
+    /// Each copy of the superblock.
+    copies: [Steps<Option<Superblock>>; 2],
+    said: Steps<Option<Said>>,
+    /// The sequence number after the last batch.
+    next: Steps<u64>,
+    /// The position after the last batch.
+    end: u64,
+    /// The incarnation of each batch.
+    incarnations: BTreeMap<u64, u64>,
+    has_failed: bool,
+}
+
+impl Order {
+    /// Begins with what a start finds; all of it counts as durable.
+    fn of(state: &FilesState) -> Order {
+        let mut order = Order::default();
+        let files = SimulatedFiles::new(state.clone());
+        let (journal, pool) = (files.storage(Named::Journal), files.storage(Named::Pool));
+        let len = journal.size().expect("a size");
+        let mut ring = vec![0; len as usize];
+        journal.read_at(&mut ring, 0).expect("the journal");
+        if len > RING_AT {
+            for (copy, at) in [0, BLOCK as usize].into_iter().enumerate() {
+                let superblock = Superblock::of(&ring[at..at + SUPERBLOCK]);
+                let found = Some(superblock).filter(|found| found.generation > 0);
+                order.copies[copy] = Steps { written: found, syncing: found, durable: found };
+            }
+            order.end = order.durable().map_or(0, |superblock| superblock.tail);
+            ring[RING_AT as usize..].chunks_exact(64).for_each(|line| order.note_batch(line));
+            order.next.syncing = order.next.written;
+            order.next.durable = order.next.written;
+        }
+        let mut line = [0; 64];
+        if pool.size().expect("a size") > PROGRESS_AT {
+            pool.read_at(&mut line, PROGRESS_AT).expect("the line");
+            order.say(&line);
+            order.said = Steps { syncing: order.said.written, ..order.said };
+            order.said.end_sync(true);
+        }
+        order
+    }
+
+    /// Returns the durable superblock.
+    fn durable(&self) -> Option<Superblock> {
+        self.copies.iter().filter_map(|copy| copy.durable).max_by_key(|one| one.generation)
+    }
+
+    fn note_batch(&mut self, bytes: &[u8]) {
+        if bytes.starts_with(b"PJBATCH\0") {
+            let sequence = u64_at(bytes, 24);
+            self.next.written = self.next.written.max(sequence + 1);
+            self.incarnations.insert(sequence, u64_at(bytes, 16));
+        }
+    }
+
+    fn say(&mut self, line: &[u8]) {
+        let said =
+            Said { journal: u64_at(line, 8), applied: u64_at(line, 16), synced: u64_at(line, 24) };
+        self.said.written = Some(said).filter(|said| said.journal > 0);
+    }
+
+    /// Takes a call; returns the rule that it breaks.
+    fn take(&mut self, event: &FileEvent) -> Result<(), String> {
+        match event {
+            FileEvent::Write(Named::Journal, at, bytes) if *at < RING_AT => {
+                self.write_superblock((*at / BLOCK) as usize, bytes)
+            }
+            FileEvent::Write(Named::Journal, at, bytes) => self.write_ring(at - RING_AT, bytes),
+            FileEvent::Write(Named::Pool, at, bytes) => self.write_pool(*at, bytes),
+            FileEvent::SyncBegin(_) if self.has_failed => {
+                Err("a sync begins after another one failed".into())
+            }
+            FileEvent::SyncBegin(Named::Journal) => {
+                self.copies.iter_mut().for_each(|copy| copy.syncing = copy.written);
+                self.next.syncing = self.next.written;
+                Ok(())
+            }
+            FileEvent::SyncBegin(Named::Pool) => {
+                self.said.syncing = self.said.written;
+                Ok(())
+            }
+            FileEvent::Sync(name, is_done) => {
+                self.has_failed |= !is_done;
+                match name {
+                    Named::Journal => {
+                        self.copies.iter_mut().for_each(|copy| copy.end_sync(*is_done));
+                        self.next.end_sync(*is_done);
+                    }
+                    Named::Pool => self.said.end_sync(*is_done),
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn write_superblock(&mut self, copy: usize, bytes: &[u8]) -> Result<(), String> {
+        if bytes.len() < SUPERBLOCK {
+            return Ok(());
+        }
+        let new = Superblock::of(bytes);
+        let generation = |one: Option<Superblock>| one.map_or(0, |one| one.generation);
+        let other = &self.copies[1 - copy];
+        if generation(other.written) != generation(other.durable) {
+            return Err("a superblock is written before the other copy is synced".into());
+        }
+        if new.synced > self.next.durable.max(new.tail_sequence) {
+            return Err(format!("{new:?} names batches as synced, of {:?}", self.next));
+        }
+        let old = self.copies.iter().filter_map(|copy| copy.written);
+        let old = old.max_by_key(|one| one.generation).filter(|old| old.journal == new.journal);
+        match old {
+            None => self.end = new.tail,
+            Some(old) if old.tail_sequence != new.tail_sequence => {
+                let said = self.said.durable.filter(|said| said.journal == new.journal);
+                if said.is_none_or(|said| said.applied < new.tail_sequence) {
+                    return Err(format!("{new:?} has a tail that the pool does not say: {said:?}"));
+                }
+                let last = self.incarnations.get(&(new.tail_sequence - 1));
+                if last.is_some_and(|last| *last != new.tail_incarnation) {
+                    return Err(format!("{new:?} has not the incarnation {last:?} of its tail"));
+                }
+            }
+            Some(_) => {}
+        }
+        self.copies[copy].written = Some(new);
+        Ok(())
+    }
+
+    fn write_ring(&mut self, at: u64, bytes: &[u8]) -> Result<(), String> {
+        if !bytes.starts_with(b"PJBATCH\0") {
+            return Ok(());
+        }
+        let (sequence, synced) = (u64_at(bytes, 24), u64_at(bytes, 32));
+        if synced > self.next.durable.max(1) {
+            return Err(format!("batch {sequence} names {synced} as synced, of {:?}", self.next));
+        }
+        let is_old = sequence < self.next.written;
+        self.note_batch(bytes);
+        let Some(durable) = self.durable().filter(|_| !is_old) else { return Ok(()) };
+        // Batches follow each other, so that the place in the ring tells the position.
+        let lap = self.end / durable.capacity * durable.capacity;
+        let position = if lap + at < self.end { lap + durable.capacity } else { lap } + at;
+        let len = u64::from(u32::from_le_bytes(bytes[12..16].try_into().expect("four bytes")));
+        let end = position + len;
+        self.end = end.next_multiple_of(64);
+        let ring_end = durable.tail / BLOCK * BLOCK + durable.capacity;
+        if end.next_multiple_of(BLOCK) > ring_end {
+            return Err(format!("a batch ends at {end}, in the block of the tail of {durable:?}"));
+        }
+        if durable.limit > 0 && position + bytes.len() as u64 > durable.limit {
+            return Err(format!("a batch ends at {end}, after the limit of {durable:?}"));
+        }
+        Ok(())
+    }
+
+    fn write_pool(&mut self, at: u64, bytes: &[u8]) -> Result<(), String> {
+        let Some(line) = PROGRESS_AT.checked_sub(at).and_then(|at| bytes.get(at as usize..)) else {
+            return Ok(());
+        };
+        if line.len() < 64 {
+            return Ok(());
+        }
+        self.say(&line[..64]);
+        match self.said.written {
+            Some(said) if said.synced > self.next.durable.max(1) => {
+                Err(format!("{said:?} names batches as synced, of {:?}", self.next))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Follows the calls that were made since a start.
+fn follow(start: &FilesState, files: &SimulatedFiles) -> Result<usize, String> {
+    let (mut order, events) = (Order::of(start), files.take_events());
+    for (n, event) in events.iter().enumerate() {
+        order.take(event).map_err(|what| format!("{what}\nevent {n} of {}", events.len()))?;
+    }
+    Ok(events.len())
+}
+
+#[test]
+fn each_call_of_one_user_keeps_the_order() {
+    let mut calls = 0;
+    for seed in crate::seeds(0..2) {
+        for (start, policy) in
+            starts::all(seed).iter().flat_map(|start| (0..3).map(move |policy| (start, policy)))
+        {
+            if start.name == "an older format" {
+                continue;
+            }
+            let (files, clock) =
+                (SimulatedFiles::new(start.state.clone()), SimulatedClock::default());
+            let region = pool::map(&files, RING, &clock);
+            pool::open(&region).expect("a pool");
+            let mut user = User::new(&region, &clock, Contents::read(&region));
+            user.go(policy, 40);
+            user.close();
+            assert_eq!(user.said, [""; 0]);
+            calls += follow(&start.state, &files)
+                .unwrap_or_else(|what| panic!("{what}\nseed {seed}, {}, {policy}", start.name));
+        }
+    }
+    assert!(calls > 1000, "{calls} calls");
+}
+
+/// Threads, whose calls take time, and one of whose syncs may fail.
+fn follow_threads(seed: u64) -> Result<usize, String> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let clock = SimulatedClock::default();
+    let sync = [100, 5000, 700_000][rng.usize(..3)];
+    let times = std::sync::Mutex::new(rng.fork());
+    let time = move |_: Named, call: FileCall, _: usize| {
+        let mut rng = times.lock().expect("no panic");
+        let most = if call == FileCall::Sync { sync } else { 20 };
+        Duration::from_micros(rng.u64(..=most))
+    };
+    let files = SimulatedFiles::default().with_times(&clock, time);
+    let region = pool::map(&files, RING, &clock);
+    pool::open(&region)?;
+    if rng.usize(..3) == 0 {
+        files.fail_with(rng.u64(..60), Counted::All, 5);
+    }
+    let policies = vec![SyncPolicy::Always, SyncPolicy::EverySecond, SyncPolicy::No];
+    let closes = [None, Some(Close::After)][rng.usize(..2)];
+    let plan = Plan { seed, fences: 25, policies, grows: rng.bool(), closes, copies: false };
+    guarded(|| Ok(run(&region, &files, &clock, &plan, Contents::empty())))?;
+    follow(&FilesState::default(), &files)
+}
+
+#[test]
+fn so_do_threads_and_a_sync_that_fails_is_the_last_one() {
+    for seed in crate::seeds(0..40) {
+        follow_threads(seed).unwrap_or_else(|what| panic!("{what}\nseed {seed}"));
+    }
+}
+
+#[test]
+fn a_pool_that_has_grown_is_as_long_after_a_power_loss() {
+    let (files, clock) = (SimulatedFiles::default(), SimulatedClock::default());
+    let region = pool::map(&files, RING, &clock);
+    pool::open(&region).expect("a pool");
+    region.grow(pool::GROWN).expect("space");
+    let left = SimulatedFiles::new(files.state().after_power_loss(|| false));
+    let len = left.storage(Named::Pool).size().expect("a size");
+    assert!(len >= pool::GROWN, "{len} bytes");
+}
