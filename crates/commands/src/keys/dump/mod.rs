@@ -18,7 +18,6 @@ use rdb::{Error, payload};
 pub(super) use read::payload as payload_of;
 
 use self::store::Stopped;
-use crate::collections::gathered::AT_ONCE;
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, SYNTAX};
 use engine::notify::events::EventClass;
@@ -221,10 +220,13 @@ fn log(call: &mut Call<'_>, expiry: u64, options: Options) {
     call.wrote_as(&words);
 }
 
+/// Fields that one HDEL names.
+const FIELDS_OF_HDEL: usize = 1024;
+
 /// Logs that fields of the payload have expired: a replay, for which nothing expires, stores them.
 fn log_expired(call: &mut Call<'_>, fields: &[Vec<u8>]) {
     let key = call.args[1];
-    for some in fields.chunks(AT_ONCE) {
+    for some in fields.chunks(FIELDS_OF_HDEL) {
         let words = [&b"HDEL"[..], key].into_iter().chain(some.iter().map(Vec::as_slice));
         call.wrote_as(&words.collect::<Vec<_>>());
     }
