@@ -312,9 +312,8 @@ impl Run<'_> {
 
     fn dumped(&mut self, word: Vec<u8>) -> Vec<u8> {
         let Some(key) = word.strip_prefix(b"^") else { return word };
-        match parse(&self.client.raw(&[b"DUMP", key])) {
-            Reply::Bulk(_, Some(payload)) => self.payloads.push(payload),
-            _ => {}
+        if let Reply::Bulk(_, Some(payload)) = parse(&self.client.raw(&[b"DUMP", key])) {
+            self.payloads.push(payload);
         }
         // Often an older one, of which something may have expired.
         let older = self.random.usize(..3).min(self.payloads.len().saturating_sub(1));
