@@ -6,7 +6,7 @@
 //! commands reach the server through `host`.
 //!
 //! This crate must not know persistent words, the format of the pool, or what a command does: it
-//! calls [`commands::Engine::execute`] and sends what comes back.
+//! calls [`commands::Engine::execute_batch`] and sends what comes back.
 #![forbid(unsafe_code)]
 
 mod append_only;

@@ -1,6 +1,6 @@
 //! INFO: sections of `name:value` lines, in Redis's order and with Redis's names.
 //!
-//! Fields about things that do not exist here (replicas, forks) have the value that an idle Redis
+//! Fields about things that do not exist here (forks) have the value that an idle Redis
 //! gives them, since monitoring tools read them. The section on persistence has fields of its own.
 
 mod data;

@@ -1,8 +1,10 @@
 //! Memory: the checks before a command that takes some, and the steps when the heap has none left.
 //!
-//! There are two limits. `maxmemory` is checked before a command is executed. The heap's own (the
-//! limit of the pool, or the space of its file system) shows only when a block is requested. Then,
-//! step by step, blocks that snapshots held are returned, garbage of deletes is freed, a snapshot
+//! There are three limits. Two are checked before a command is executed: `maxmemory`, from which on
+//! keys are evicted, or the command is refused; and, if there is an eviction policy, 15/16 of the
+//! heap's own limit, from which on keys are evicted too. The third, the heap's own (the limit of
+//! the pool, or the space of its file system), shows only when a block is requested. Then, step by
+//! step, blocks that snapshots held are returned, garbage of deletes is freed, a snapshot
 //! that holds blocks is given up, sparsely used spans are emptied, and keys are evicted by the
 //! policy; the command is run again after a step that helped. At last a block may be larger than
 //! its content.
