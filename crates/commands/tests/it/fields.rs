@@ -490,3 +490,50 @@ fn fields_that_a_restored_payload_had_are_deleted_in_the_log_if_they_have_expire
     reader.check("HMGET copy a b c", "[\"5\", (nil), \"3\"]");
     reader.check("HPTTL copy FIELDS 1 a", "[(integer) -1]");
 }
+
+/// The payload of a hash whose fields have these times, unix ms.
+fn payload_of(fields: &[(&str, u64)]) -> Vec<u8> {
+    let mut writer = rdb::Writer::new(Vec::new(), true);
+    let mut write = || {
+        writer.kind(rdb::Kind::HashExpiring)?;
+        // Times are counted from the earliest, which is 1.
+        writer.millis(1)?;
+        writer.length(fields.len() as u64)?;
+        for (field, time) in fields {
+            writer.length(*time)?;
+            writer.string(field.as_bytes())?;
+            writer.string(b"1")?;
+        }
+        std::io::Result::Ok(())
+    };
+    write().expect("memory takes everything");
+    let mut payload = writer.into_inner();
+    rdb::payload::append_footer(&mut payload, rdb::VERSION);
+    payload
+}
+
+/// A replay, for which nothing expires, would refuse the payload.
+#[test]
+fn a_payload_that_has_an_expired_field_twice_is_refused() {
+    let mut server = server();
+    let later = NOW + 100_000;
+    for (fields, expected) in [
+        (&[("a", 1), ("b", 1)][..], "+OK\r\n"),
+        (&[("a", 1), ("b", later)], "+OK\r\n"),
+        (&[("a", later), ("a", later)], "-ERR Bad data format\r\n"),
+        (&[("a", 1), ("a", later)], "-ERR Bad data format\r\n"),
+        (&[("a", later), ("b", 1), ("a", 1)], "-ERR Bad data format\r\n"),
+        (&[("a", 1), ("b", later), ("a", 2)], "-ERR Bad data format\r\n"),
+        (&[("a", 1), ("a", 1)], "-ERR Bad data format\r\n"),
+    ] {
+        server.client.run("SET copy old");
+        server.log.clear();
+        let payload = payload_of(fields);
+        let reply = server.client.raw(&[&b"RESTORE"[..], b"copy", b"0", &payload, b"REPLACE"]);
+        assert_eq!(String::from_utf8_lossy(&reply), expected, "{fields:?}");
+        if expected.starts_with('-') {
+            server.client.check("GET copy", "\"old\"");
+            assert!(server.log.lines().is_empty(), "{fields:?}");
+        }
+    }
+}

@@ -34,7 +34,7 @@ impl From<rdb::Error> for Stopped {
     }
 }
 
-/// What was stored of a value.
+/// The outcome of storing a value.
 pub(super) struct Stored {
     /// False if nothing is left of it, since all fields of a hash have expired.
     pub(super) is_there: bool,
@@ -42,28 +42,43 @@ pub(super) struct Stored {
     pub(super) expired: Vec<Vec<u8>>,
 }
 
-/// Stores the value.
+/// Stores the value. It fails if an expired field is in the payload twice, as it does for others: a
+/// replay, for which nothing expires, would refuse the payload.
 pub(super) fn store(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
     kind: Kind,
     mut source: Source<&[u8]>,
 ) -> Result<Stored, Stopped> {
-    let (mut parts, mut expired) = (Parts::default(), Vec::new());
-    let now = txn.now();
-    let mut store = Store::new(call.engine.config(), txn, call.db(), call.key(0), &mut parts);
-    let read = rdb::read_value(&mut source, kind, |part| {
-        if let Part::Field(field, _, Some(time)) = part
-            && time <= now
-            && call.effects.enabled()
-        {
-            expired.push(field.to_vec());
-        }
-        store.take(part).map_err(Stopped::Store)
-    });
+    let mut parts = Parts::default();
+    let (db, key) = (call.db(), call.key(0));
+    let mut store = Store::new(call.engine.config(), txn, db, key, &mut parts).keeping_expired();
+    let read = rdb::read_value(&mut source, kind, |part| store.take(part).map_err(Stopped::Store));
     read?;
     let is_there = store.finish().map_err(Stopped::Store)?;
+    let mut expired = store.expired.unwrap_or_default();
+    expired.sort_unstable();
+    let is_twice = expired.windows(2).any(|pair| pair[0] == pair[1]);
+    if is_twice
+        || is_there
+            && !expired.is_empty()
+            && has_any(txn, db, &key, &expired).map_err(Stopped::Store)?
+    {
+        return Err(Stopped::Store(BAD_DATA.into()));
+    }
     Ok(Stored { is_there, expired })
+}
+
+/// Returns true if a hash has any of these fields.
+fn has_any(txn: &mut Txn<'_>, db: Db, key: &Key<'_>, fields: &[Vec<u8>]) -> Result<bool, Failure> {
+    let Some(entry) = txn.find_mut(db, key)? else { return Ok(false) };
+    let hash = txn.members(&entry, Type::Hash)?;
+    for field in fields {
+        if hash.contains(field)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Parts of a list or a stream, of one kind at a time, that are still to be stored. A caller that
@@ -146,6 +161,8 @@ pub(crate) struct Store<'s, 't, 'k> {
     is_duplicate: bool,
     /// True if each batch is committed: nobody sees the value before it is complete.
     commits: bool,
+    /// Fields that are not stored, since they have expired, for a caller that asked for them.
+    expired: Option<Vec<Vec<u8>>>,
 }
 
 impl<'s, 't, 'k> Store<'s, 't, 'k> {
@@ -160,7 +177,25 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
         parts.clear();
         let (place, open, taken) = (StreamPlace::default(), Open::None, (0, 0));
         let (is_there, is_duplicate, commits) = Default::default();
-        Store { txn, config, db, key, parts, open, taken, place, is_there, is_duplicate, commits }
+        Store {
+            txn,
+            config,
+            db,
+            key,
+            parts,
+            open,
+            taken,
+            place,
+            is_there,
+            is_duplicate,
+            commits,
+            expired: None,
+        }
+    }
+
+    /// Keeps fields that have expired, for a caller that logs the value as it came.
+    fn keeping_expired(self) -> Store<'s, 't, 'k> {
+        Store { expired: Some(Vec::new()), ..self }
     }
 
     /// Commits each batch, for a caller that has the keyspace to itself.
@@ -189,7 +224,12 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
                 Ok(())
             }
             Part::Member(member) => self.member(Type::Set, member, b"", None),
-            Part::Field(_, _, Some(time)) if time <= self.txn.now() => Ok(()),
+            Part::Field(field, _, Some(time)) if time <= self.txn.now() => {
+                if let Some(expired) = &mut self.expired {
+                    expired.push(field.to_vec());
+                }
+                Ok(())
+            }
             Part::Field(field, value, time) => {
                 if time.is_some_and(|time| i64::try_from(time).is_err()) {
                     return Err(BAD_DATA.into());
