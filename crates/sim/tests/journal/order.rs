@@ -62,7 +62,8 @@ struct Said {
     synced: u64,
 }
 
-/// What was written to a file, what the sync under way covers, and what is durable.
+/// A part of a file in three states: as it was written last, as the sync under way makes it
+/// durable, and as it is durable.
 #[derive(Clone, Copy, Debug, Default)]
 struct Steps<T> {
     written: T,
