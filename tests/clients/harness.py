@@ -25,6 +25,9 @@ PATIENCE = int(os.environ.get("PATIENCE", "120"))
 # How many jobs a producer may be ahead of the workers, so that both work when a kill comes.
 WINDOW = 20
 
+# For how many seconds a worker may take nothing although jobs wait, before it counts as hanging.
+STALL = 20
+
 # The program of Python with its packages, for applications that are modules.
 MODULE = (sys.executable, "-m")
 
@@ -166,12 +169,14 @@ def verify(ledger, lost_at_most=0, twice_at_most=0):
 class Stage:
     """One server and the processes of one application."""
 
-    def __init__(self, folder, backend, prepare=None):
+    def __init__(self, folder, backend, prepare=None, queue=None):
         self.folder = pathlib.Path(folder)
+        self.queue = queue
         self.ledger = Ledger(self.folder / "ledger")
         self.server = Server(self.folder, backend, prepare(self.folder) if prepare else ())
         self.processes = []
         self.workers = {}
+        self.hangs = 0
 
     def worker(self, *command):
         """Starts a worker, and again if it ends by itself, as the supervisor of a service does."""
@@ -180,11 +185,35 @@ class Stage:
         return process
 
     def supervise(self):
+        if self.queue:
+            self.replace_hanging(self.queue)
         for process, command in list(self.workers.items()):
             if process.poll() is not None:
                 print(f"the worker ended with {process.returncode} and is started again")
                 del self.workers[process]
                 self.worker(*command)
+
+    def replace_hanging(self, queue):
+        """Ends the workers if the jobs in a list of this name wait, and none was executed for
+        `STALL` seconds, as the liveness probe of a service does. `supervise` starts them again.
+
+        A client that the server blocks on a list with jobs is no worker that hangs: it was not
+        woken, and that is the server's defect.
+        """
+        if time.time() - self.ledger.path.stat().st_mtime < STALL:
+            return
+        client = self.server.client()
+        if client.llen(queue) == 0:
+            return
+        clients = client.client_list()
+        for other in clients:
+            if other["cmd"] == "brpop" and "b" in other["flags"] and int(other["idle"]) > 1:
+                raise Lost(f"not woken, although {queue} has jobs: {other}")
+        self.hangs += 1
+        print(f"{STALL} seconds without progress: the workers are ended, with {clients}")
+        self.ledger.path.touch()
+        for process in self.workers:
+            os.killpg(process.pid, signal.SIGKILL)
 
     def stop_workers(self):
         """Ends the workers as their operator does: asks them again if they do not end.
@@ -274,12 +303,13 @@ class Stage:
 
 
 @contextlib.contextmanager
-def stage(backend, prepare=None):
+def stage(backend, prepare=None, queue=None):
     """A stage in a scratch directory; if a test fails, the ends of all logs are printed. `prepare`
-    gets the directory and returns further options of the server.
+    gets the directory and returns further options of the server. `queue` is the list of the jobs
+    of workers that are known to hang after a lost connection.
     """
     with tempfile.TemporaryDirectory(prefix="perdura-clients-") as folder:
-        here = Stage(folder, backend, prepare)
+        here = Stage(folder, backend, prepare, queue)
         try:
             yield here
         except BaseException:

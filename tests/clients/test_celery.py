@@ -6,6 +6,9 @@ completes.
 
 So for each kill one message may be lost, and the chords whose parts were executing. Executed twice
 is what was not acknowledged at a kill: each process has one task, and one that was fetched for it.
+
+A worker may hang for ever after it has lost its connection: its transport uses a channel that is
+closed (kombu's issues 582 and 970, Celery's 8030 and 9054). It is replaced, which counts as a kill.
 """
 
 import pytest
@@ -16,7 +19,7 @@ PROCESSES = 2
 
 
 def check(backend, jobs, kills):
-    with stage(backend) as here:
+    with stage(backend, queue="celery") as here:
         arguments = ["--concurrency", str(PROCESSES), "--loglevel", "INFO"]
         here.worker(*MODULE, "celery", "--app", "celery_app", "worker", *arguments)
         producer = here.spawn(*MODULE, "celery_app")
@@ -24,6 +27,7 @@ def check(backend, jobs, kills):
         client = here.server.client()
         here.wait_for(lambda: client.llen("celery") + client.hlen("unacked") == 0, "an empty queue")
         here.stop_workers()
+        kills += here.hangs
         lost_at_most = (1 + PROCESSES) * kills
         verify(here.ledger, lost_at_most=lost_at_most, twice_at_most=2 * PROCESSES * kills)
 
