@@ -177,6 +177,8 @@ class Stage:
         self.processes = []
         self.workers = {}
         self.hangs = 0
+        # How much the workers have done, and when they did the last of it.
+        self.done, self.done_at = 0, time.monotonic()
 
     def worker(self, *command):
         """Starts a worker, and again if it ends by itself, as the supervisor of a service does."""
@@ -200,7 +202,10 @@ class Stage:
         A client that the server blocks on a list with jobs is no worker that hangs: it was not
         woken, and that is the server's defect.
         """
-        if time.time() - self.ledger.path.stat().st_mtime < STALL:
+        done = self.ledger.count("ran") + self.ledger.count("part")
+        if done != self.done:
+            self.done, self.done_at = done, time.monotonic()
+        if time.monotonic() - self.done_at < STALL:
             return
         client = self.server.client()
         if client.llen(queue) == 0:
@@ -211,7 +216,7 @@ class Stage:
                 raise Lost(f"not woken, although {queue} has jobs: {other}")
         self.hangs += 1
         print(f"{STALL} seconds without progress: the workers are ended, with {clients}")
-        self.ledger.path.touch()
+        self.done_at = time.monotonic()
         for process in self.workers:
             os.killpg(process.pid, signal.SIGKILL)
 
