@@ -57,7 +57,7 @@ pub use engine::execute::{Evicted, Executed};
 pub use engine::failure::{Done, Failure, LOADING_DATA};
 pub use engine::fault_points::FaultPoint;
 pub use engine::line_text::{in_field, in_line};
-pub use engine::log::{CommandLog, Effects};
+pub use engine::log::{CommandLog, Effects, ReplyLog};
 pub use engine::notify::events::EventClasses;
 pub use engine::observe::state::Hold;
 pub use engine::observe::stats::{CommandStats, Stats};

@@ -15,7 +15,7 @@ use keyspace::{Compaction, Keyspace};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::host::Host;
-use crate::log::{CommandLog, Effects};
+use crate::log::{CommandLog, Effects, ReplyLog};
 use crate::notify::events::{EventClass, EventClasses};
 use crate::notify::hub::Hub;
 use crate::notify::tracker::Tracker;
@@ -103,15 +103,15 @@ fn random_id(random: &mut fastrand::Rng) -> Id {
     Id::from_random(std::array::from_fn(|_| random.u8(..)))
 }
 
-/// The command log, and its properties that never change.
+/// The log that replies wait for, and the same as a log of commands, if it is one.
 struct Log {
-    log: Arc<dyn CommandLog>,
-    takes_commands: bool,
+    replies: Arc<dyn ReplyLog>,
+    commands: Option<Arc<dyn CommandLog>>,
 }
 
 impl Log {
-    fn of(log: Arc<dyn CommandLog>) -> Log {
-        Log { takes_commands: log.takes_commands(), log }
+    fn of_commands(log: Arc<dyn CommandLog>) -> Log {
+        Log { replies: Arc::clone(&log) as Arc<dyn ReplyLog>, commands: Some(log) }
     }
 }
 
@@ -128,7 +128,7 @@ impl Engine {
         let tracker = Tracker::new(keyspace.shards());
         let log = OnceLock::new();
         if let Some(given) = given {
-            let _ = log.set(Log::of(given));
+            let _ = log.set(Log::of_commands(given));
         }
         Engine {
             id: ENGINES.fetch_add(1, Relaxed),
@@ -177,15 +177,22 @@ impl Engine {
         &self.keyspace
     }
 
-    /// Returns the command log.
-    pub fn log(&self) -> Option<&dyn CommandLog> {
-        self.log.get().map(|log| &*log.log)
+    /// Returns the log that replies wait for.
+    #[inline]
+    pub fn log(&self) -> Option<&dyn ReplyLog> {
+        self.log.get().map(|log| &*log.replies)
+    }
+
+    /// Returns the log that takes the effects of commands.
+    #[inline]
+    pub fn command_log(&self) -> Option<&dyn CommandLog> {
+        self.log.get().and_then(|log| log.commands.as_deref())
     }
 
     /// Returns true if effects of commands are logged.
     #[inline]
     pub(crate) fn logs_commands(&self) -> bool {
-        self.log.get().is_some_and(|log| log.takes_commands)
+        self.command_log().is_some()
     }
 
     /// Returns true if the effects of commands are collected: for the log, or for replicas.
@@ -208,9 +215,16 @@ impl Engine {
         Effects::new(buffer, logged, is_streamed, self.config().events())
     }
 
-    /// Starts logging, once, after the log was replayed. Returns false if there was a log already.
+    /// Starts to log commands, once, after the log was replayed. Returns false if there was a log
+    /// already.
     pub fn set_log(&self, log: Arc<dyn CommandLog>) -> bool {
-        self.log.set(Log::of(log)).is_ok()
+        self.log.set(Log::of_commands(log)).is_ok()
+    }
+
+    /// Lets replies wait for the journal of the pool, from now on. Returns false if there was a log
+    /// already.
+    pub fn set_journal(&self, journal: Arc<dyn ReplyLog>) -> bool {
+        self.log.set(Log { replies: journal, commands: None }).is_ok()
     }
 
     /// Returns all commands.

@@ -85,7 +85,7 @@ struct Waiting {
 #[derive(Default)]
 pub(crate) struct CommitBarrier {
     waiting: Mutex<Waiting>,
-    durable: AtomicU64,
+    settled: AtomicU64,
     /// The offset up to which the log could not be settled at the last try.
     failed: AtomicU64,
 }
@@ -96,8 +96,8 @@ impl CommitBarrier {
     }
 
     /// Returns true if the log is known to be settled up to `offset`.
-    pub(crate) fn is_durable(&self, offset: u64) -> bool {
-        self.durable.load(Relaxed) >= offset
+    pub(crate) fn is_settled(&self, offset: u64) -> bool {
+        self.settled.load(Relaxed) >= offset
     }
 
     /// Returns true if a connection waits.
@@ -110,7 +110,7 @@ impl CommitBarrier {
     pub(crate) async fn pass(&self, offset: u64) -> Result<(), LogFailed> {
         let mut waits = false;
         poll_fn(|cx| {
-            if self.is_durable(offset) {
+            if self.is_settled(offset) {
                 return Poll::Ready(Ok(()));
             }
             if !waits {
@@ -172,13 +172,13 @@ impl CommitBarrier {
                 (waiting.wanted, std::mem::take(&mut waiting.wakers))
             };
             let (begin, event) = (Instant::now(), log.event());
-            let durable = log.sync_up_to(wanted).await;
+            let is_settled = log.sync_up_to(wanted).await;
             took(FinishedWait { event, time: begin.elapsed() });
             if let Some(time) = log.take_full_wait() {
                 took(FinishedWait { event: "journal-full", time });
             }
             // After a failure, the log has reported the reason.
-            let reached = if durable { &self.durable } else { &self.failed };
+            let reached = if is_settled { &self.settled } else { &self.failed };
             reached.store(wanted, Relaxed);
             wakers.into_iter().for_each(Waker::wake);
         }
@@ -241,7 +241,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
             let commit_barrier = Arc::new(CommitBarrier::default());
-            commit_barrier.durable.store(5, Relaxed);
+            commit_barrier.settled.store(5, Relaxed);
             commit_barrier.failed.store(7, Relaxed);
             assert_eq!(commit_barrier.pass(5).await, Ok(()), "it was settled before");
             let entered = Arc::clone(&commit_barrier);
@@ -257,7 +257,7 @@ mod tests {
             let entered = Arc::clone(&commit_barrier);
             let waits = tokio::spawn(async move { entered.pass(6).await });
             tokio::task::yield_now().await;
-            commit_barrier.durable.store(6, Relaxed);
+            commit_barrier.settled.store(6, Relaxed);
             wake(&commit_barrier);
             assert_eq!(waits.await.expect("no panic"), Ok(()), "it was written at last");
         });

@@ -218,8 +218,8 @@ impl Connection {
     /// for. Returns false if it will not be. `goes_on`: the last command has no reply yet.
     async fn pass_barrier(&mut self, goes_on: bool) -> bool {
         let end = std::mem::take(&mut self.log_end);
-        let is_durable = end == 0 || self.worker.commit_barrier.pass(end).await.is_ok();
-        if !is_durable {
+        let is_settled = end == 0 || self.worker.commit_barrier.pass(end).await.is_ok();
+        if !is_settled {
             self.fail(match self.worker.shared.journal {
                 Some(_) => {
                     "MISCONF Errors writing to the journal: it failed before this was durable"
@@ -283,7 +283,7 @@ impl Connection {
     /// are sent.
     fn take_pushes(&mut self) -> bool {
         let after = self.client.take_pushes(self.output.writer.buffer());
-        let waits = !self.worker.commit_barrier.is_durable(after);
+        let waits = !self.worker.commit_barrier.is_settled(after);
         if waits {
             self.log_end = self.log_end.max(after);
         } else {
@@ -447,7 +447,7 @@ impl Connection {
             }
             let engine = &self.worker.shared.engine;
             if let Some(outcome) = engine.go_on(&mut self.session, &mut self.output.writer) {
-                self.log_end = outcome.durable_at;
+                self.log_end = outcome.reply_after;
                 return true;
             }
             if self.session.waits_for_shards() {
@@ -503,7 +503,7 @@ impl Connection {
                 Err(_) => {
                     let (session, out) = (&mut self.session, &mut self.output.writer);
                     if let Some(outcome) = self.worker.shared.engine.time_out(session, out) {
-                        self.log_end = outcome.durable_at;
+                        self.log_end = outcome.reply_after;
                         return Woken::Replied(outcome.next);
                     }
                 }
@@ -524,7 +524,7 @@ impl Connection {
             self.output.put_aside();
         }
         if let Some(outcome) = engine.unblocked(&mut self.session, &mut self.output.writer) {
-            self.log_end = outcome.durable_at;
+            self.log_end = outcome.reply_after;
             self.output.put_long_aside();
             return Poll::Ready(Woken::Replied(outcome.next));
         }

@@ -2,8 +2,7 @@
 //!
 //! When a command's locks are released, its commit has put its lines at the end of the journal.
 //! Only the reply waits until they are as safe as `appendfsync` demands: synced (`always`), or in
-//! the kernel (`everysec`, `no`). The engine asks for positions through [`CommandLog`], which a
-//! journal implements without taking any commands. Two threads of the journal sync once a second,
+//! the kernel (`everysec`, `no`). The engine asks for positions through [`ReplyLog`]. Two threads of the journal sync once a second,
 //! and make checkpoints.
 //!
 //! Invariant: data acknowledged under one policy is as safe as the policy that was set meanwhile
@@ -14,9 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use commands::CommandLog;
+use commands::ReplyLog;
 use commands::admin::{JournalFacts, SyncTimes};
-use keyspace::{Db, Keyspace};
+use keyspace::Keyspace;
 use pmem::{ChargedClient, FilePlace, JournalFile, JournalThread, Kept, Region, SyncPolicy};
 
 use crate::config::Values;
@@ -283,17 +282,9 @@ impl PoolJournal {
     }
 }
 
-impl CommandLog for PoolJournal {
-    fn takes_commands(&self) -> bool {
-        false
-    }
-
+impl ReplyLog for PoolJournal {
     fn name(&self) -> &'static str {
         "journal"
-    }
-
-    fn append(&self, _: Db, _: Db, _: &[u8]) -> u64 {
-        self.end()
     }
 
     fn end(&self) -> u64 {
@@ -312,7 +303,7 @@ impl CommandLog for PoolJournal {
         true
     }
 
-    fn is_durable(&self, offset: u64) -> bool {
+    fn is_synced(&self, offset: u64) -> bool {
         self.region().synced() >= offset
     }
 

@@ -139,7 +139,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     users::set(&shared, users);
     if let Some(journal) = &shared.journal {
         journal.move_slow_syncs();
-        shared.engine.set_log(Arc::clone(journal) as Arc<dyn commands::CommandLog>);
+        shared.engine.set_journal(Arc::clone(journal) as Arc<dyn commands::ReplyLog>);
     }
     let server = Arc::new(Server {
         saver: Saver::new(Arc::clone(&shared)),

@@ -89,7 +89,7 @@ fn show_error(call: &mut Call<'_>, done: Done) -> Done {
     if done.as_ref().is_err_and(|failure| !failure.comes_again()) {
         let seen =
             call.engine.durability().check_read(&[], call.engine.durability().logged_until(&[]))?;
-        call.durable_at = call.durable_at.max(seen);
+        call.reply_after = call.reply_after.max(seen);
     }
     done
 }

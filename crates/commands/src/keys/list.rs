@@ -49,12 +49,12 @@ fn start(call: &mut Call<'_>) -> Done {
         cursor: 0,
         found: 0,
         elements: Writer::new(call.out.protocol()),
-        durable_at: 0,
+        reply_after: 0,
         nanos: 0,
     };
     if step(engine, call.session, &mut walk)? {
         walk.reply(call.out);
-        call.durable_at = walk.durable_at;
+        call.reply_after = walk.reply_after;
         return Ok(());
     }
     call.session.walk = Some(Box::new(walk));
@@ -111,7 +111,7 @@ fn step(engine: &Engine, session: &mut Session, walk: &mut Walk) -> Result<bool,
             done.and(engine.unlocked(&mut call))
         });
         done.map_err(Failure::at_last)?;
-        walk.durable_at = walk.durable_at.max(call.durable_at);
+        walk.reply_after = walk.reply_after.max(call.reply_after);
         walk.found += found;
         walk.cursor = next;
         if next == 0 {

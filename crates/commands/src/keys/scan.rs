@@ -102,7 +102,7 @@ fn alone(call: &mut Call<'_>) -> Done {
     let (engine, db) = (call.engine, call.db());
     let keyspace = engine.keyspace();
     let mut walk = Walk::of(call)?;
-    let (mut goes_on, mut durable_at) = (true, 0);
+    let (mut goes_on, mut reply_after) = (true, 0);
     while goes_on {
         let shard = keyspace.scan_shard(walk.cursor);
         let from = walk.cursor;
@@ -115,9 +115,9 @@ fn alone(call: &mut Call<'_>) -> Done {
             Err(failure) if failure.wanted_shards().is_some() && from != walk.from => break,
             done => done?,
         }
-        durable_at = call.durable_at.max(durable_at);
+        reply_after = call.reply_after.max(reply_after);
     }
-    call.durable_at = durable_at;
+    call.reply_after = reply_after;
     walk.reply(call.out);
     Ok(())
 }

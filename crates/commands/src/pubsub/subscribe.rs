@@ -187,6 +187,6 @@ fn confirm(call: &mut Call<'_>, kind: Kind, name: Option<&[u8]>) {
 pub(super) fn take_messages(call: &mut Call<'_>) {
     if call.may_block && call.session.reply == ReplyMode::On {
         let after = call.session.client.take_pushes(call.out.buffer());
-        call.durable_at = call.durable_at.max(after);
+        call.reply_after = call.reply_after.max(after);
     }
 }

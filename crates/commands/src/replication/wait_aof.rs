@@ -71,7 +71,7 @@ fn waitaof(call: &mut Call<'_>) -> Done {
     let end = call.session.written_to;
     let here = match log {
         Some(log) if wanted == 1 && call.may_block => log.sync_to(end),
-        Some(log) => keeps && log.is_durable(end),
+        Some(log) => keeps && log.is_synced(end),
         None => keeps,
     };
     let count = usize::try_from(replicas).unwrap_or(usize::MAX);

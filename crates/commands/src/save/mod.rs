@@ -52,7 +52,7 @@ pub fn save<W: Write + Send>(
     let (snapshot, end) = engine.keyspace().snapshot(cut).map_err(|_| SaveError::Busy)?;
     let Some(end) = end else { return Err(SaveError::Busy) };
     // The dump must not contain what a power loss takes here.
-    if let Some(log) = log.filter(|log| !log.is_durable(end))
+    if let Some(log) = log.filter(|log| !log.is_synced(end))
         && !log.sync_to(end)
     {
         let why = log.failure().unwrap_or_default();

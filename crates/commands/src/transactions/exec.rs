@@ -210,7 +210,7 @@ fn attempt(
     if is_broken(call, &txn) {
         let log = call.engine.durability();
         call.shows_data = true;
-        call.durable_at = log.check_read(keys, log.logged_until(keys))?;
+        call.reply_after = log.check_read(keys, log.logged_until(keys))?;
         call.out.null_array();
         return Ok(true);
     }
@@ -265,6 +265,6 @@ fn attempt(
         },
         losses,
     };
-    call.durable_at = unit.commit(&mut txn)?;
+    call.reply_after = unit.commit(&mut txn)?;
     Ok(true)
 }

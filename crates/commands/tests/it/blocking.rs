@@ -300,7 +300,7 @@ fn the_log_holds_each_service_after_what_filled_its_key() {
     stage.run_script(
         "a BRPOPLPUSH k m 0; a BRPOP m 0; a SELECT 2; a BLPOP q 0; d SELECT 2; d LPUSH q 9",
     );
-    let served = stage.clients[&'a'].outcome.durable_at;
+    let served = stage.clients[&'a'].outcome.reply_after;
     assert_eq!(served, log.bytes().len() as u64, "the reply waits for its own record");
     let lines = log.lines();
     let expected = "SELECT 0; RPUSH k 1 2 3; MULTI; LPOP k; LMOVE k l LEFT RIGHT; LPOP l 1; EXEC; \

@@ -434,7 +434,7 @@ fn a_rewritten_log_holds_the_libraries_and_loads_them_before_the_keys() {
     check(&mut client, "FUNCTION LOAD @after:a", "\"after\"");
     let expected = run(&mut client, "FUNCTION LIST WITHCODE");
     drop((client, engine));
-    assert!(commands::CommandLog::sync_to(&*log, log.end()), "a log on the disk");
+    assert!(commands::ReplyLog::sync_to(&*log, log.end()), "a log on the disk");
     drop(log);
     let again = Arc::new(Engine::new(EngineOptions::new(volatile(2, 64 << 20))));
     let mut loader = Loader::open(options).expect("the log");

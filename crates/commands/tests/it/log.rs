@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::support::{self, Client, MemoryLog, TestClock, requests, volatile};
 use commands::spec::{Group, WRITE};
-use commands::{CommandLog, Engine, EngineOptions, Run};
+use commands::{CommandLog, Engine, EngineOptions, ReplyLog, Run};
 use fastrand::Rng;
 use keyspace::Db;
 
@@ -133,11 +133,7 @@ fn the_database_is_selected_where_it_changes() {
 /// A log whose file could not be written.
 struct Broken;
 
-impl CommandLog for Broken {
-    fn append(&self, _: Db, _: Db, _: &[u8]) -> u64 {
-        0
-    }
-
+impl ReplyLog for Broken {
     fn end(&self) -> u64 {
         0
     }
@@ -154,12 +150,18 @@ impl CommandLog for Broken {
         true
     }
 
-    fn is_durable(&self, _: u64) -> bool {
+    fn is_synced(&self, _: u64) -> bool {
         false
     }
 
     fn sync_to(&self, _: u64) -> bool {
         false
+    }
+}
+
+impl CommandLog for Broken {
+    fn append(&self, _: Db, _: Db, _: &[u8]) -> u64 {
+        0
     }
 }
 

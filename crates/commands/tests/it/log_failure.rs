@@ -48,7 +48,7 @@ fn stubborn_session(engine: &Arc<Engine>, log: &Aof, name: usize) -> Counts {
             continue;
         }
         executed += 1;
-        if log.sync_up_to(client.outcome.durable_at).is_ok() {
+        if log.sync_up_to(client.outcome.reply_after).is_ok() {
             acknowledged = executed;
         }
     }
@@ -62,7 +62,7 @@ fn session(engine: &Arc<Engine>, log: &Aof, name: usize, syncs: bool) -> Counts 
         if !transaction(&mut client, name, n) {
             return (n - 1, n - 1);
         }
-        if syncs && log.sync_up_to(client.outcome.durable_at).is_err() {
+        if syncs && log.sync_up_to(client.outcome.reply_after).is_err() {
             return (n - 1, n);
         }
     }
@@ -173,12 +173,12 @@ fn reads_of_what_is_durable_go_on_while_the_log_cannot_be_written() {
     let mut client = Client::new(&Arc::new(Engine::new(options)));
     client.check("SET kept value", "OK");
     client.check("SET old before", "OK");
-    log.sync_up_to(client.outcome.durable_at).expect("it is written");
+    log.sync_up_to(client.outcome.reply_after).expect("it is written");
     medium.limit_space(Some(0));
     for line in ["SET old after", "SET new 1"] {
         client.check(line, "OK");
     }
-    assert!(log.sync_up_to(client.outcome.durable_at).is_err(), "nobody is told that");
+    assert!(log.sync_up_to(client.outcome.reply_after).is_err(), "nobody is told that");
     let refused = "(error) MISCONF Errors writing to the AOF file: No space left on device";
     for (line, expected) in [
         ("GET kept", "\"value\""),
@@ -201,14 +201,14 @@ fn reads_of_what_is_durable_go_on_while_the_log_cannot_be_written() {
         ("TIME", "QUEUED"),
     ] {
         client.check(line, expected);
-        assert!(log.sync_up_to(client.outcome.durable_at).is_ok(), "{line} waits for nothing");
+        assert!(log.sync_up_to(client.outcome.reply_after).is_ok(), "{line} waits for nothing");
     }
     assert!(client.run("EXEC").starts_with("[["), "it read nothing");
     medium.limit_space(None);
     log.flush().expect("there is space");
     for (line, expected) in [("GET old", "\"after\""), ("EXISTS new", "(integer) 1")] {
         client.check(line, expected);
-        log.sync_up_to(client.outcome.durable_at).expect("it is written");
+        log.sync_up_to(client.outcome.reply_after).expect("it is written");
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use crate::support::{Client, MemoryLog, volatile};
-use commands::{CommandLog, Engine, EngineOptions};
+use commands::{CommandLog, Engine, EngineOptions, ReplyLog};
 use keyspace::{Eviction, Policy};
 
 const FULL: &str = "(error) OOM the store is full: its heap is at its limit or its file cannot grow \
@@ -228,14 +228,7 @@ struct Witness {
     appends: AtomicUsize,
 }
 
-impl CommandLog for Witness {
-    fn append(&self, _: keyspace::Db, _: keyspace::Db, _: &[u8]) -> u64 {
-        self.appends.fetch_add(1, Relaxed);
-        let has_pushes = self.client.get().is_some_and(|client| client.has_pushes.load(Relaxed));
-        self.had_pushes.fetch_or(has_pushes, Relaxed);
-        1
-    }
-
+impl ReplyLog for Witness {
     fn end(&self) -> u64 {
         1
     }
@@ -252,12 +245,21 @@ impl CommandLog for Witness {
         true
     }
 
-    fn is_durable(&self, _: u64) -> bool {
+    fn is_synced(&self, _: u64) -> bool {
         true
     }
 
     fn sync_to(&self, _: u64) -> bool {
         true
+    }
+}
+
+impl CommandLog for Witness {
+    fn append(&self, _: keyspace::Db, _: keyspace::Db, _: &[u8]) -> u64 {
+        self.appends.fetch_add(1, Relaxed);
+        let has_pushes = self.client.get().is_some_and(|client| client.has_pushes.load(Relaxed));
+        self.had_pushes.fetch_or(has_pushes, Relaxed);
+        1
     }
 }
 

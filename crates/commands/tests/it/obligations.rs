@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::support::{Client, MemoryLog, TestClock, journaled, volatile};
-use commands::{CommandLog, Engine, EngineOptions};
-use keyspace::{Db, Eviction, Keyspace, Policy};
+use commands::{Engine, EngineOptions, ReplyLog};
+use keyspace::{Eviction, Keyspace, Policy};
 
 const NOW: u64 = 1_700_000_000_000;
 /// The time at which the key of the cases has expired.
@@ -69,19 +69,22 @@ impl Stage {
     /// `lines`.
     fn new(way: Way, lines: &[&str]) -> Stage {
         let log = Arc::new(MemoryLog::default());
-        Stage::over(volatile(4, 64 << 20), log.clone(), log, way, lines)
+        let given = log.clone();
+        let set_log = move |engine: &Engine| engine.set_log(given);
+        Stage::over(volatile(4, 64 << 20), set_log, log, way, lines)
     }
 
     /// The same with a pool on a disk, whose journal replies wait for.
     fn journaled(folder: &Path, way: Way) -> Stage {
         let keyspace = journaled(&folder.join("pool"), 4);
-        let log = Arc::new(Journal(Arc::clone(&keyspace)));
-        Stage::over(keyspace, log, Arc::default(), way, LIST)
+        let journal = Arc::new(Journal(Arc::clone(&keyspace)));
+        let set_journal = move |engine: &Engine| engine.set_journal(journal);
+        Stage::over(keyspace, set_journal, Arc::default(), way, LIST)
     }
 
     fn over(
         keyspace: Arc<Keyspace>,
-        waited_for: Arc<dyn CommandLog>,
+        set_log: impl FnOnce(&Engine) -> bool,
         log: Arc<MemoryLog>,
         way: Way,
         lines: &[&str],
@@ -89,7 +92,7 @@ impl Stage {
         let clock = TestClock::new(NOW);
         let options = EngineOptions { clock: clock.clone(), ..EngineOptions::new(keyspace) };
         let engine = Arc::new(Engine::new(options));
-        assert!(engine.set_log(waited_for));
+        assert!(set_log(&engine));
         let (actor, mover) = (Client::new(&engine), Client::patient(&engine));
         let mut stage = Stage { engine, log, clock, actor, mover, way };
         if way.deletes() {
@@ -153,15 +156,7 @@ impl Stage {
 /// The journal of a pool.
 struct Journal(Arc<Keyspace>);
 
-impl CommandLog for Journal {
-    fn takes_commands(&self) -> bool {
-        false
-    }
-
-    fn append(&self, _: Db, _: Db, _: &[u8]) -> u64 {
-        panic!("a journal takes no commands")
-    }
-
+impl ReplyLog for Journal {
     fn end(&self) -> u64 {
         self.0.heap().region().appended()
     }
@@ -178,7 +173,7 @@ impl CommandLog for Journal {
         true
     }
 
-    fn is_durable(&self, offset: u64) -> bool {
+    fn is_synced(&self, offset: u64) -> bool {
         self.0.heap().region().synced() >= offset
     }
 
@@ -209,7 +204,7 @@ fn every_change_is_waited_for_by_those_who_read_the_key_afterwards() {
         let end = stage.log.bytes().len() as u64;
         let mut reader = Client::new(&stage.engine);
         reader.run("EXISTS k");
-        assert_eq!(reader.outcome.durable_at, end, "{way:?}");
+        assert_eq!(reader.outcome.reply_after, end, "{way:?}");
         assert!(end > 0, "{way:?}");
     }
 }
@@ -225,14 +220,14 @@ fn the_journal_has_every_change_where_its_readers_and_its_writer_wait_for_it() {
         stage.act();
         let mut reader = Client::new(&stage.engine);
         let seen = reader.run("EXISTS k");
-        let waits = reader.outcome.durable_at;
+        let waits = reader.outcome.reply_after;
         assert!(waits > before && waits <= region().appended(), "{way:?}: {waits} after {before}");
         let writer = match way {
             Way::Single | Way::Run | Way::Exec | Way::Script | Way::Undeclared => &stage.actor,
             Way::Served => &stage.mover,
             Way::Reader | Way::Expiry | Way::Eviction => &reader,
         };
-        assert!(writer.outcome.durable_at > before, "{way:?}");
+        assert!(writer.outcome.reply_after > before, "{way:?}");
         // The files after a sync up to this point contain what the reader saw.
         region().sync_up_to(waits).expect("a sync");
         let copy = tempfile::tempdir().expect("a folder");
@@ -256,18 +251,18 @@ fn with_a_journal_too_readers_of_untouched_shards_wait_for_nothing_new() {
     let (mut reader, mut writer) = (Client::new(&stage.engine), Client::new(&stage.engine));
     writer.check("SADD k u", "(integer) 1");
     reader.run("EXISTS k");
-    let before = reader.outcome.durable_at;
+    let before = reader.outcome.reply_after;
     writer.check("SUNIONSTORE to k", "(integer) 1");
-    let end = writer.outcome.durable_at;
+    let end = writer.outcome.reply_after;
     assert!(end > before && before > 0);
     reader.run("EXISTS k");
-    assert_eq!(reader.outcome.durable_at, before);
+    assert_eq!(reader.outcome.reply_after, before);
     reader.run("EXISTS to");
-    assert_eq!(reader.outcome.durable_at, end);
+    assert_eq!(reader.outcome.reply_after, end);
     let is_elsewhere = |key: &String| ![shard("k"), shard("to")].contains(&shard(key));
     let other = (0..).map(|n: u32| n.to_string()).find(is_elsewhere).expect("four shards");
     writer.check(&format!("EXISTS {other}"), "(integer) 0");
-    assert_eq!(writer.outcome.durable_at, 0);
+    assert_eq!(writer.outcome.reply_after, 0);
 }
 
 #[test]
@@ -285,9 +280,9 @@ fn a_change_is_not_waited_for_by_readers_of_a_key_that_it_only_read() {
         let end = stage.log.bytes().len() as u64;
         assert!(end > before);
         reader.run("EXISTS k");
-        assert_eq!(reader.outcome.durable_at, before, "{lines}");
+        assert_eq!(reader.outcome.reply_after, before, "{lines}");
         reader.run("EXISTS to");
-        assert_eq!(reader.outcome.durable_at, end, "{lines}");
+        assert_eq!(reader.outcome.reply_after, end, "{lines}");
     }
 }
 
@@ -300,7 +295,7 @@ fn swapped_databases_are_waited_for_in_every_shard() {
     let end = stage.log.bytes().len() as u64;
     for key in ["a", "b", "c", "d", "e", "f", "g", "h"] {
         client.run(&format!("EXISTS {key}"));
-        assert_eq!(client.outcome.durable_at, end, "{key}");
+        assert_eq!(client.outcome.reply_after, end, "{key}");
     }
 }
 
@@ -317,7 +312,7 @@ fn databases_swapped_in_an_exec_that_commits_in_parts_are_waited_for() {
     let end = stage.log.bytes().len() as u64;
     for number in 0..100 {
         client.check(&format!("EXISTS key:{number}"), "(integer) 1");
-        assert_eq!(client.outcome.durable_at, end, "{number}");
+        assert_eq!(client.outcome.reply_after, end, "{number}");
     }
 }
 
@@ -328,7 +323,7 @@ fn whoever_changed_a_key_waits_for_the_log() {
         stage.act();
         let end = stage.log.bytes().len() as u64;
         let client = if way == Way::Served { &stage.mover } else { &stage.actor };
-        assert_eq!(client.outcome.durable_at, end, "{way:?}");
+        assert_eq!(client.outcome.reply_after, end, "{way:?}");
     }
 }
 

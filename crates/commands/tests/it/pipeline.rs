@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::{Client, MemoryLog, TestClock, emulated, volatile};
 use commands::spec::{Arg, ArgKind, Group};
-use commands::{CommandLog, Engine, EngineOptions, Run};
+use commands::{CommandLog, Engine, EngineOptions, ReplyLog, Run};
 use fastrand::Rng;
 use keyspace::{Db, Keyspace};
 use resp::{Protocol, Writer};
@@ -209,7 +209,7 @@ fn a_run_logs_what_it_found_expired() {
         assert_eq!(log.lines(), [&["SELECT 0"], expected].concat(), "{lines:?}");
         // No reply shows the deletion of a key that a reader found expired.
         let unawaited = if lines[0].starts_with("GET") { DEL.len() } else { 0 };
-        assert_eq!(client.outcome.durable_at as usize, log.bytes().len() - unawaited);
+        assert_eq!(client.outcome.reply_after as usize, log.bytes().len() - unawaited);
     };
     const DEL: &str = "*2\r\n$3\r\nDEL\r\n$6\r\n{k}old\r\n";
     check(
@@ -252,12 +252,7 @@ struct Failing {
     fails: AtomicBool,
 }
 
-impl CommandLog for Failing {
-    fn append(&self, _: Db, _: Db, bytes: &[u8]) -> u64 {
-        *self.last.lock().expect("no panic") = bytes.to_vec();
-        self.end.fetch_add(1, Relaxed) + 1
-    }
-
+impl ReplyLog for Failing {
     fn end(&self) -> u64 {
         self.end.load(Relaxed)
     }
@@ -274,16 +269,23 @@ impl CommandLog for Failing {
         true
     }
 
-    fn is_durable(&self, offset: u64) -> bool {
+    fn is_synced(&self, offset: u64) -> bool {
         offset <= self.durable.load(Relaxed)
+    }
+
+    fn sync_to(&self, offset: u64) -> bool {
+        self.is_synced(offset)
+    }
+}
+
+impl CommandLog for Failing {
+    fn append(&self, _: Db, _: Db, bytes: &[u8]) -> u64 {
+        *self.last.lock().expect("no panic") = bytes.to_vec();
+        self.end.fetch_add(1, Relaxed) + 1
     }
 
     fn unwritten(&self) -> Option<Vec<u8>> {
         self.fails.load(Relaxed).then(|| self.last.lock().expect("no panic").clone())
-    }
-
-    fn sync_to(&self, offset: u64) -> bool {
-        self.is_durable(offset)
     }
 }
 

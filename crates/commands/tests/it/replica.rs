@@ -4,7 +4,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use commands::{Applier, Clock, CommandLog, Engine, EngineOptions, Primary, ReceivedCommand};
+use commands::{
+    Applier, Clock, CommandLog, Engine, EngineOptions, Primary, ReceivedCommand, ReplyLog,
+};
 use engine::replication::Wanted;
 use keyspace::Db;
 use replication::{Id, Replica, Stage};
@@ -161,15 +163,7 @@ struct CountingLog {
     skipped: AtomicUsize,
 }
 
-impl CommandLog for CountingLog {
-    fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64 {
-        self.log.append(first, last, bytes)
-    }
-
-    fn note_skipped(&self) {
-        self.skipped.fetch_add(1, Relaxed);
-    }
-
+impl ReplyLog for CountingLog {
     fn end(&self) -> u64 {
         self.log.end()
     }
@@ -186,12 +180,22 @@ impl CommandLog for CountingLog {
         true
     }
 
-    fn is_durable(&self, _: u64) -> bool {
+    fn is_synced(&self, _: u64) -> bool {
         true
     }
 
     fn sync_to(&self, _: u64) -> bool {
         true
+    }
+}
+
+impl CommandLog for CountingLog {
+    fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64 {
+        self.log.append(first, last, bytes)
+    }
+
+    fn note_skipped(&self) {
+        self.skipped.fetch_add(1, Relaxed);
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use commands::{CommandLog, Engine, EngineOptions, SaveError, SaveOptions};
+use commands::{CommandLog, Engine, EngineOptions, ReplyLog, SaveError, SaveOptions};
 use keyspace::Db;
 
 use crate::support::{Client, volatile};
@@ -25,11 +25,7 @@ impl SlowLog {
     }
 }
 
-impl CommandLog for SlowLog {
-    fn append(&self, _: Db, _: Db, bytes: &[u8]) -> u64 {
-        self.end.fetch_add(bytes.len() as u64, Relaxed) + bytes.len() as u64
-    }
-
+impl ReplyLog for SlowLog {
     fn end(&self) -> u64 {
         self.end.load(Relaxed)
     }
@@ -46,7 +42,7 @@ impl CommandLog for SlowLog {
         true
     }
 
-    fn is_durable(&self, offset: u64) -> bool {
+    fn is_synced(&self, offset: u64) -> bool {
         offset <= self.durable.load(Relaxed)
     }
 
@@ -57,6 +53,12 @@ impl CommandLog for SlowLog {
             self.durable.fetch_max(offset, Relaxed);
         }
         goes_well
+    }
+}
+
+impl CommandLog for SlowLog {
+    fn append(&self, _: Db, _: Db, bytes: &[u8]) -> u64 {
+        self.end.fetch_add(bytes.len() as u64, Relaxed) + bytes.len() as u64
     }
 }
 

@@ -15,7 +15,7 @@ use std::thread;
 use crate::support::{self, wire::show};
 use crate::support::{Client, MemoryLog, TestClock, volatile};
 use commands::spec::{BLOCKING, Group, READONLY, WRITE};
-use commands::{CommandLog, Engine, EngineOptions, EventClasses, Next, Run};
+use commands::{CommandLog, Engine, EngineOptions, EventClasses, Next, ReplyLog, Run};
 use fastrand::Rng;
 use keyspace::Db;
 use testkit::EACH_TYPE;
@@ -52,7 +52,7 @@ impl Side {
             let reply = self.reader.raw(words);
             replies.push(if reply.is_empty() { "(none)".into() } else { show(&reply) });
         }
-        (replies, self.reader.outcome.durable_at)
+        (replies, self.reader.outcome.reply_after)
     }
 }
 
@@ -207,7 +207,7 @@ fn a_run_that_shows_anothers_write_waits_for_it() {
         with.writer.raw(&write_to(key, &mut random));
         let position = with.log.bytes().len();
         let shown = with.reader.pipeline(&requests);
-        let waits = with.reader.outcome.durable_at;
+        let waits = with.reader.outcome.reply_after;
         let (Some(shown), Some(other)) = (shown, without.reader.pipeline(&requests)) else {
             continue;
         };
@@ -248,7 +248,7 @@ fn a_reply_that_ends_a_wait_waits_for_what_ended_it() {
         assert_eq!(side.reader.outcome.next, Next::Block);
         side.writer.run(fills);
         let position = side.log.bytes().len() as u64;
-        let waits = |client: &mut Client| client.unblocked().map(|_| client.outcome.durable_at);
+        let waits = |client: &mut Client| client.unblocked().map(|_| client.outcome.reply_after);
         assert_eq!(waits(&mut side.reader), Some(position), "{blocks}, ended by {fills}");
     }
 }
@@ -265,7 +265,7 @@ fn a_wait_whose_time_is_over_waits_for_what_it_had_seen() {
         let position = side.log.bytes().len() as u64;
         side.reader.patient = false;
         side.reader.check(blocks, "(nil)");
-        assert_eq!(side.reader.outcome.durable_at, position, "{blocks} after {gone}");
+        assert_eq!(side.reader.outcome.reply_after, position, "{blocks} after {gone}");
     }
 }
 
@@ -286,7 +286,7 @@ fn what_another_thread_writes_is_waited_for_as_soon_as_it_is_seen() {
                 let read = READS[n % READS.len()];
                 let reply = client.run(read);
                 let values = reply.split('"').filter_map(|word| word.parse::<usize>().ok());
-                seen.push((read, values.max(), client.outcome.durable_at));
+                seen.push((read, values.max(), client.outcome.reply_after));
                 if done.load(Ordering::Relaxed) {
                     break;
                 }
@@ -295,7 +295,7 @@ fn what_another_thread_writes_is_waited_for_as_soon_as_it_is_seen() {
         });
         for n in 1..3000 {
             side.writer.run(&format!("MSET a {n} b {n}"));
-            positions.push(side.writer.outcome.durable_at);
+            positions.push(side.writer.outcome.reply_after);
         }
         done.store(true, Ordering::Relaxed);
         reads.join().expect("no panic")
@@ -347,12 +347,7 @@ struct FailsMeanwhile {
     has_failed: AtomicBool,
 }
 
-impl CommandLog for FailsMeanwhile {
-    fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64 {
-        self.has_failed.store(true, Ordering::Relaxed);
-        self.log.append(first, last, bytes)
-    }
-
+impl ReplyLog for FailsMeanwhile {
     fn end(&self) -> u64 {
         self.log.end()
     }
@@ -369,12 +364,19 @@ impl CommandLog for FailsMeanwhile {
         true
     }
 
-    fn is_durable(&self, _: u64) -> bool {
+    fn is_synced(&self, _: u64) -> bool {
         false
     }
 
     fn sync_to(&self, _: u64) -> bool {
         false
+    }
+}
+
+impl CommandLog for FailsMeanwhile {
+    fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64 {
+        self.has_failed.store(true, Ordering::Relaxed);
+        self.log.append(first, last, bytes)
     }
 }
 

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
-use commands::{Clock, CommandLog, Engine, EngineOptions, Outcome, Peer, Session, SystemClock};
+use commands::{
+    Clock, CommandLog, Engine, EngineOptions, Outcome, Peer, ReplyLog, Session, SystemClock,
+};
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::{Db, Keyspace};
 use pmem::{DomainRequest, MapOptions, Region};
@@ -101,19 +103,7 @@ impl MemoryLog {
     }
 }
 
-impl CommandLog for MemoryLog {
-    fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64 {
-        let mut state = self.state.lock().expect("no panic");
-        if state.1 != Some(first) {
-            let number = first.number().to_string();
-            let select = wire::request(&["SELECT".as_bytes(), number.as_bytes()]);
-            state.0.extend_from_slice(&select);
-        }
-        state.0.extend_from_slice(bytes);
-        state.1 = Some(last);
-        state.0.len() as u64
-    }
-
+impl ReplyLog for MemoryLog {
     fn end(&self) -> u64 {
         self.state.lock().expect("no panic").0.len() as u64
     }
@@ -130,12 +120,26 @@ impl CommandLog for MemoryLog {
         true
     }
 
-    fn is_durable(&self, _: u64) -> bool {
+    fn is_synced(&self, _: u64) -> bool {
         true
     }
 
     fn sync_to(&self, _: u64) -> bool {
         true
+    }
+}
+
+impl CommandLog for MemoryLog {
+    fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64 {
+        let mut state = self.state.lock().expect("no panic");
+        if state.1 != Some(first) {
+            let number = first.number().to_string();
+            let select = wire::request(&["SELECT".as_bytes(), number.as_bytes()]);
+            state.0.extend_from_slice(&select);
+        }
+        state.0.extend_from_slice(bytes);
+        state.1 = Some(last);
+        state.0.len() as u64
     }
 }
 
@@ -220,7 +224,7 @@ impl Client {
         let mut batch = self.engine.batch();
         words.iter().for_each(|words| batch.push(words));
         let done = self.engine.execute_run(&mut self.session, &batch, 0, &mut self.writer).ok()?;
-        self.outcome = Outcome { next: done.next, durable_at: done.durable_at };
+        self.outcome = Outcome { next: done.next, reply_after: done.reply_after };
         (done.requests == batch.len()).then(|| self.writer.take())
     }
 

@@ -48,7 +48,7 @@ impl Engine {
                 match self.execute_run(session, batch, done.requests, out) {
                     Ok(run) => {
                         done.requests += run.requests;
-                        done.durable_at = done.durable_at.max(run.durable_at);
+                        done.reply_after = done.reply_after.max(run.reply_after);
                     }
                     Err(refused) => alone = refused,
                 }
@@ -60,7 +60,7 @@ impl Engine {
                     return Executed { next: Next::Paused, ..done };
                 }
                 let outcome = self.execute_one(session, request, out);
-                done.durable_at = done.durable_at.max(outcome.durable_at);
+                done.reply_after = done.reply_after.max(outcome.reply_after);
                 done.next = outcome.next;
                 if matches!(outcome.next, Next::Paused | Next::Locked) {
                     return done;
@@ -87,16 +87,16 @@ impl Engine {
         out: &mut Writer,
     ) -> Outcome {
         let before = session.reply;
-        let mut durable_at = 0;
+        let mut reply_after = 0;
         // Whatever the command is, messages about evicted keys come before its reply.
         self.memory_limits().evict_excess(session);
         if session.client.has_pushes.load(Relaxed) {
             // Earlier pushes come before its reply.
-            durable_at = session.client.take_pushes(out.buffer());
+            reply_after = session.client.take_pushes(out.buffer());
         }
         let mark = out.mark();
         let mut outcome = self.perform(session, request, out);
-        outcome.durable_at = outcome.durable_at.max(durable_at);
+        outcome.reply_after = outcome.reply_after.max(reply_after);
         if matches!(outcome.next, Next::Block | Next::Walk | Next::Locked) {
             // The reply comes later.
             return outcome;
@@ -115,7 +115,7 @@ impl Engine {
         }
         // Pushes, such as confirmations of subscriptions, are sent all the same.
         let pushed = session.client.take_pushes(out.buffer());
-        Outcome { durable_at: outcome.durable_at.max(pushed), ..outcome }
+        Outcome { reply_after: outcome.reply_after.max(pushed), ..outcome }
     }
 }
 

@@ -99,8 +99,8 @@ pub struct Call<'a> {
     pub effects: &'a mut Effects,
     /// What follows the reply.
     pub next: Next,
-    /// See [`Outcome::durable_at`].
-    pub durable_at: u64,
+    /// See [`Outcome::reply_after`].
+    pub reply_after: u64,
     /// Whether the reply may end with a pinned string: not if other replies of the same transaction
     /// follow.
     pub may_pin: bool,
@@ -144,7 +144,7 @@ impl<'a> Call<'a> {
             now_ns,
             effects,
             next: Next::Reply,
-            durable_at: 0,
+            reply_after: 0,
             may_pin: true,
             may_block: true,
             script_keys: None,

@@ -57,8 +57,8 @@ pub enum Role<'u> {
 
 /// The outcome of a commit.
 pub(crate) struct Committed {
-    /// Up to where the log must be durable before the reply may leave.
-    pub(crate) durable_at: u64,
+    /// Up to where the log must be settled before the reply may leave.
+    pub(crate) reply_after: u64,
     /// Whether the changes that the transaction lists are this unit's.
     pub(crate) changed: bool,
 }
@@ -225,16 +225,16 @@ impl<'u> Unit<'u> {
         changed: bool,
         committed: Option<Done<'u>>,
     ) -> Result<Committed, Failure> {
-        let durable_at = self.append(committed)?;
+        let reply_after = self.append(committed)?;
         let engine = self.engine;
         let flushes = self.effects.flushes();
-        engine.deliver_all(self.session.as_deref_mut(), self.effects, durable_at);
+        engine.deliver_all(self.session.as_deref_mut(), self.effects, reply_after);
         if let Role::Serve(served) = &mut self.role {
-            let_go(engine, served, durable_at);
+            let_go(engine, served, reply_after);
         }
-        let changes = Changes { changed, flushes: &flushes, after: durable_at };
+        let changes = Changes { changed, flushes: &flushes, after: reply_after };
         engine.tracking_clients().notify(txn, changes, self.session.as_deref_mut());
-        Ok(Committed { durable_at, changed })
+        Ok(Committed { reply_after, changed })
     }
 
     /// Appends the effects to the log, and returns the offset that the reply must wait for. A
@@ -273,7 +273,7 @@ impl<'u> Unit<'u> {
     #[inline]
     fn append_commands(&mut self, committed: bool, reserved: Option<Reserved<'u>>) -> Option<u64> {
         let engine = self.engine;
-        let log = engine.log().filter(|_| engine.logs_commands());
+        let log = engine.command_log();
         // What a primary has sent is passed on as it came, even if this server has just become one.
         let is_received = self.session.as_ref().is_some_and(|session| session.received.is_some());
         let is_streamed = engine.replication().takes_effects() && !is_received;
@@ -344,14 +344,14 @@ fn give_up(reserved: Reserved<'_>, error: CommitError) {
     }
 }
 
-/// Gives clients that were served their replies, which may leave when the log is durable up to
-/// `durable_at`.
-fn let_go(engine: &Engine, served: &mut Vec<Served>, durable_at: u64) {
+/// Gives clients that were served their replies, which may leave when the log is settled up to
+/// `reply_after`.
+fn let_go(engine: &Engine, served: &mut Vec<Served>, reply_after: u64) {
     let now = engine.clock().unix_ms();
     for Served { waiter, reply, failed } in served.drain(..) {
         if let Some(code) = &failed {
             engine.stats().error(code);
         }
-        waiter.end(Ending { reply, durable_at, failed: failed.is_some() }, now);
+        waiter.end(Ending { reply, reply_after, failed: failed.is_some() }, now);
     }
 }

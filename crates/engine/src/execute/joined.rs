@@ -124,7 +124,7 @@ impl Engine {
         session.effects = effects.into_buffer();
         match executed {
             Ok(done) => {
-                session.written_to = session.written_to.max(done.durable_at);
+                session.written_to = session.written_to.max(done.reply_after);
                 Ok(done)
             }
             Err(alone) => {
@@ -175,7 +175,7 @@ impl Engine {
             received.uncover(executed);
         }
         // Executed by itself, a command frees memory, or reports the loss of its own keys only.
-        call.durable_at = committed.map_err(|_| all)?;
+        call.reply_after = committed.map_err(|_| all)?;
         self.unlocked(&mut call).map_err(|_| all)?;
         times.share(&mut call, &steps[..executed]);
         // Only the last reply of a run may be large.
@@ -184,7 +184,7 @@ impl Engine {
         }
         call.session.client.seen_ms.store(since_ns / 1_000_000, Relaxed);
         call.session.client.last_command.store(steps[executed - 1].command.id, Relaxed);
-        Ok(Executed { requests: executed, next: Next::Reply, durable_at: call.durable_at })
+        Ok(Executed { requests: executed, next: Next::Reply, reply_after: call.reply_after })
     }
 
     /// Executes steps from the front in an open transaction; returns how many. The error is the

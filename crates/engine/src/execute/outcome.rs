@@ -47,7 +47,7 @@ pub struct Outcome {
     pub next: Next,
     /// The reply may leave when the log is settled up to this offset: synced with `appendfsync
     /// always`, else written; 0 for at once.
-    pub durable_at: u64,
+    pub reply_after: u64,
 }
 
 /// The outcome of a batch.
@@ -60,5 +60,5 @@ pub struct Executed {
     pub next: Next,
     /// The replies may leave when the log is settled up to this offset (see [`Outcome`]); 0 for at
     /// once.
-    pub durable_at: u64,
+    pub reply_after: u64,
 }

@@ -128,12 +128,12 @@ impl Engine {
         if call.shows_data {
             call.session.set_shows_data();
         }
-        let outcome = Outcome { next: call.next, durable_at: call.durable_at };
+        let outcome = Outcome { next: call.next, reply_after: call.reply_after };
         if logged {
             session.effects = effects.into_buffer();
         }
         if has_log {
-            session.written_to = session.written_to.max(outcome.durable_at);
+            session.written_to = session.written_to.max(outcome.reply_after);
         }
         outcome
     }
@@ -373,8 +373,8 @@ impl Engine {
             unit.commit(txn)
         });
         match committed {
-            Ok(durable_at) => {
-                call.durable_at = durable_at;
+            Ok(reply_after) => {
+                call.reply_after = reply_after;
                 Ok(())
             }
             Err(failure) => self.fail_locked(call, keys, failure),
@@ -390,7 +390,7 @@ impl Engine {
         self.keyspace().check_losses(call.losses)?;
         // An error shows data too: that there is no such key, or another type.
         if call.command.spec.has(READONLY | WRITE) || call.shows_data {
-            call.durable_at =
+            call.reply_after =
                 self.durability().check_read(keys, self.durability().logged_until(keys))?;
         }
         Err(failure)

@@ -9,7 +9,7 @@
 //! 2. The transaction is committed, which notifies those who watch a key. Expired and evicted keys
 //!    are logged before the command's own effects.
 //! 3. The effects are appended to the log and to the stream for replicas. The offset up to which
-//!    the log must be durable before the reply may leave is determined.
+//!    the log must be settled before the reply may leave is determined.
 //! 4. Messages, keyspace events, lines for clients in MONITOR mode, and the replies of blocked
 //!    clients that were served are delivered.
 //! 5. Clients that track one of the changed keys are notified.
@@ -33,7 +33,7 @@ use crate::log::Effects;
 
 impl Unit<'_> {
     /// Commits the transaction and handles all its consequences. Returns the offset up to which the
-    /// log must be durable before the reply may leave. After an error nothing was committed, unless
+    /// log must be settled before the reply may leave. After an error nothing was committed, unless
     /// the log failed.
     #[inline]
     pub fn commit(mut self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
@@ -44,7 +44,7 @@ impl Unit<'_> {
     /// Serves the clients that wait for what was changed, and deletes keys that were found expired.
     #[inline]
     fn serve(self, txn: &mut Txn<'_>, committed: Committed) -> u64 {
-        let Committed { durable_at, changed } = committed;
+        let Committed { reply_after, changed } = committed;
         if let Role::Whole { databases } = self.role {
             let stripe = self.session.map_or(0, |session| session.stripe);
             let served =
@@ -53,7 +53,7 @@ impl Unit<'_> {
                 self.engine.delete_lazily_expired(txn);
             }
         }
-        durable_at
+        reply_after
     }
 }
 

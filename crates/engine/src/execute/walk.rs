@@ -33,7 +33,7 @@ impl Engine {
         match &done {
             Ok(_) => walk.reply(out),
             Err(failure) => {
-                walk.durable_at = 0;
+                walk.reply_after = 0;
                 out.truncate(mark);
                 out.error(failure.as_bytes());
                 self.stats().error(failure.code());
@@ -44,6 +44,6 @@ impl Engine {
         let mut call = Call::new(self, session, command, out, started_ns, &mut effects);
         call.args = &words;
         self.finish(&mut call, started_ns.saturating_sub(walk.nanos), done.is_err());
-        Some(Outcome { next: Next::Reply, durable_at: walk.durable_at })
+        Some(Outcome { next: Next::Reply, reply_after: walk.reply_after })
     }
 }

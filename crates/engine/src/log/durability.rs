@@ -1,10 +1,10 @@
-//! How far the command log must be durable before a reply may leave, and which commands are refused
-//! while the log cannot be written.
+//! How far the log must be settled before a reply may leave, and which commands are refused while
+//! the log cannot be written.
 //!
 //! A reply waits until the data that it shows is as safe as acknowledged data. If a write of the
 //! log has failed, some commands were executed, refused, and wait in the log's buffer to be written
 //! again. Writes are refused meanwhile. With `appendfsync always`, a read that saw none of the keys
-//! of those commands saw only durable data, and is answered; any other is refused, as the commands
+//! of those commands saw only synced data, and is answered; any other is refused, as the commands
 //! were. With the other policies all reads are answered meanwhile. None of this costs a command
 //! anything while the log can be written: the keys are read from the buffer when they are needed.
 
@@ -18,7 +18,7 @@ use crate::failure::{self, Done, Failure};
 use crate::table::Lookup;
 use crate::table::spec::LOG_FRAME;
 
-/// How far the data that an engine shows is durable in its log.
+/// How far the data that an engine shows is settled in its log.
 #[derive(Clone, Copy)]
 pub struct LogDurability<'e> {
     pub(super) engine: &'e Engine,
@@ -86,9 +86,9 @@ impl LogDurability<'_> {
     }
 
     /// Returns the offset up to which the log must be settled before a message that is sent now may
-    /// leave: it may tell of anything that was executed before it. A log that has failed takes no
-    /// more writes, and a message sent meanwhile tells of none but the write that ends at `own`,
-    /// which may have been executed while the log failed.
+    /// leave. The message may reveal any write that was executed before it, so that is the end of
+    /// the log. A log that has failed takes no more writes, and then only the sender's own write
+    /// matters, which ends at `own`: it may have been executed while the log failed.
     pub fn sent_after(&self, own: u64) -> u64 {
         self.engine.log().filter(|log| log.failure().is_none()).map_or(own, |log| log.end())
     }
@@ -98,7 +98,7 @@ impl LogDurability<'_> {
     /// keys the read may have seen any key.
     pub fn check_read(&self, keys: &[Key<'_>], seen: u64) -> Result<u64, Failure> {
         let Some(log) = self.engine.log() else { return Ok(0) };
-        if log.is_durable(seen) {
+        if log.is_synced(seen) {
             return Ok(seen);
         }
         let Some(why) = log.failure() else { return Ok(seen) };
@@ -106,7 +106,8 @@ impl LogDurability<'_> {
             return Ok(0);
         }
         let is_known = |bytes: Vec<u8>| !keys.is_empty() && !self.names_any(&bytes, keys);
-        if log.unwritten().is_some_and(is_known) {
+        let unwritten = self.engine.command_log().and_then(|log| log.unwritten());
+        if unwritten.is_some_and(is_known) {
             return Ok(0);
         }
         Err(failure::log_failed(log.name(), &why))

@@ -20,7 +20,7 @@ impl Call<'_> {
         if self.is_inner() {
             self.effects.deliver(delivery);
         } else {
-            self.engine.deliver(Some(self.session), delivery, self.durable_at);
+            self.engine.deliver(Some(self.session), delivery, self.reply_after);
         }
     }
 }

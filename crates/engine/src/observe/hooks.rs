@@ -97,7 +97,7 @@ pub(crate) fn monitor(call: &mut Call<'_>) {
             call.effects.deliver_line(line);
         }
     } else {
-        monitors::send_to_monitors(call.engine, &monitors::line(call), call.durable_at);
+        monitors::send_to_monitors(call.engine, &monitors::line(call), call.reply_after);
     }
 }
 

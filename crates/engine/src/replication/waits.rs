@@ -42,7 +42,7 @@ impl Engine {
             if waiter.claim_when_unclaimed() {
                 self.waiting().leave(self.keyspace(), waiter);
                 let reply = waiter.time_out();
-                waiter.end(Ending { reply, durable_at: 0, failed: false }, now);
+                waiter.end(Ending { reply, reply_after: 0, failed: false }, now);
             }
             false
         });

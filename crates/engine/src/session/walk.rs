@@ -18,8 +18,8 @@ pub struct Walk {
     pub found: usize,
     /// The elements, encoded for the reply.
     pub elements: Writer,
-    /// How far the log must be durable before the reply is sent.
-    pub durable_at: u64,
+    /// How far the log must be settled before the reply is sent.
+    pub reply_after: u64,
     /// The time that its steps took so far.
     pub nanos: u64,
 }

@@ -44,8 +44,8 @@ impl Engine {
             return self.unblocked(session, out);
         }
         self.waiting().leave(self.keyspace(), &waiter);
-        let durable_at = self.seen_by(&waiter);
-        let ending = Ending { reply: waiter.time_out(), durable_at, failed: false };
+        let reply_after = self.seen_by(&waiter);
+        let ending = Ending { reply: waiter.time_out(), reply_after, failed: false };
         Some(self.resume(session, ending, out))
     }
 
@@ -69,8 +69,8 @@ impl Engine {
             ReplyMode::Off => {}
             ReplyMode::Skip => session.reply = ReplyMode::On,
         }
-        session.written_to = session.written_to.max(ending.durable_at);
-        Outcome { next: Next::Reply, durable_at: ending.durable_at }
+        session.written_to = session.written_to.max(ending.reply_after);
+        Outcome { next: Next::Reply, reply_after: ending.reply_after }
     }
 
     /// Ends the wait of another client, as if its timeout had passed, or with an error. Returns
@@ -98,12 +98,12 @@ impl Engine {
             }
             None => waiter.time_out(),
         };
-        let durable_at = self.seen_by(&waiter);
-        waiter.end(Ending { reply, durable_at, failed: error.is_some() }, self.clock().unix_ms());
+        let reply_after = self.seen_by(&waiter);
+        waiter.end(Ending { reply, reply_after, failed: error.is_some() }, self.clock().unix_ms());
         true
     }
 
-    /// Returns how far the log must be durable before a client may learn that its keys held nothing
+    /// Returns how far the log must be settled before a client may learn that its keys held nothing
     /// for it.
     fn seen_by(&self, waiter: &Waiter) -> u64 {
         let keys: Vec<Key<'_>> = waiter.keys.iter().map(|key| self.keyspace().key(key)).collect();

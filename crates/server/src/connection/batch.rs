@@ -184,7 +184,7 @@ fn execute(connection: &mut Connection) -> Step {
         }
     }
     session.lend(None);
-    *log_end = done.durable_at.max(*log_end);
+    *log_end = done.reply_after.max(*log_end);
     let (step, goes_on) = match done.next {
         Next::Reply | Next::Monitor if done.requests == requests.len() => (Step::Done, false),
         Next::Reply | Next::Monitor => (Step::More, true),

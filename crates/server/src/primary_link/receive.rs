@@ -469,7 +469,7 @@ impl<'s> Receiver<'s> {
                 log.is_on()
             }
             Some(log) => {
-                if log.is_on() && log.is_durable(log_end) {
+                if log.is_on() && log.is_synced(log_end) {
                     self.durable = self.durable.max(offset);
                     self.unsettled = (end, log.end());
                 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Poll, Waker};
 
-use commands::{Clock, CommandLog, Peer, SystemClock};
+use commands::{Clock, Peer, ReplyLog, SystemClock};
 use pmem::{Call, Calls};
 use rustix::io::Errno;
 use tokio::runtime::{Builder, Runtime};
@@ -208,7 +208,7 @@ impl Stage {
         let shared = build_shared_state(Parts { store, table, config, tls, supervisor, clock });
         let shared = shared.expect("a server");
         if let Some(journal) = &shared.journal {
-            shared.engine.set_log(Arc::clone(journal) as Arc<dyn CommandLog>);
+            shared.engine.set_journal(Arc::clone(journal) as Arc<dyn ReplyLog>);
         }
         let (saver, append_only) = (Saver::new(Arc::clone(&shared)), OnceLock::new());
         let server = Arc::new(Server {

@@ -11,7 +11,7 @@
 //! next one may be there: whole.
 
 use super::state::{self, State};
-use commands::{Clock, CommandLog, Engine, EngineOptions, Peer, Session, commands_of};
+use commands::{Clock, CommandLog, Engine, EngineOptions, Peer, ReplyLog, Session, commands_of};
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::{Content, Db, Keyspace};
 use resp::{Limits, Next, Parser, Protocol, Writer};
@@ -223,12 +223,7 @@ fn next_of(entries: &[Entry], thread: usize) -> Option<usize> {
     None
 }
 
-impl CommandLog for Journal {
-    fn append(&self, first: Db, _last: Db, bytes: &[u8]) -> u64 {
-        self.effective(Feed::Effects(first, bytes.to_vec()));
-        1
-    }
-
+impl ReplyLog for Journal {
     fn end(&self) -> u64 {
         1
     }
@@ -245,12 +240,19 @@ impl CommandLog for Journal {
         true
     }
 
-    fn is_durable(&self, _: u64) -> bool {
+    fn is_synced(&self, _: u64) -> bool {
         true
     }
 
     fn sync_to(&self, _: u64) -> bool {
         true
+    }
+}
+
+impl CommandLog for Journal {
+    fn append(&self, first: Db, _last: Db, bytes: &[u8]) -> u64 {
+        self.effective(Feed::Effects(first, bytes.to_vec()));
+        1
     }
 }
 

@@ -283,7 +283,7 @@ impl Incarnation<'_> {
             }
             self.during_rewrite
                 .fetch_add(u64::from(during_rewrite && self.rewriting.load(Relaxed)), Relaxed);
-            if self.log.sync_up_to(client.durable_at).is_ok() {
+            if self.log.sync_up_to(client.reply_after).is_ok() {
                 self.acknowledged[thread].store(number, Relaxed);
                 self.files.record(Event::Acknowledged(thread, number));
             }
@@ -326,13 +326,13 @@ struct Client<'e> {
     engine: &'e Engine,
     session: Session,
     writer: Writer,
-    durable_at: u64,
+    reply_after: u64,
 }
 
 impl<'e> Client<'e> {
     fn new(engine: &'e Engine) -> Client<'e> {
         let session = engine.connect(Peer::default(), 0);
-        Client { engine, session, writer: Writer::new(Protocol::Resp2), durable_at: 0 }
+        Client { engine, session, writer: Writer::new(Protocol::Resp2), reply_after: 0 }
     }
 
     /// Returns true if it was executed.
@@ -340,7 +340,7 @@ impl<'e> Client<'e> {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let outcome = self.engine.execute(&mut self.session, &words, &mut self.writer);
         debug_assert!(outcome.next != Next::Block);
-        self.durable_at = outcome.durable_at;
+        self.reply_after = outcome.reply_after;
         !self.writer.take().starts_with(b"-")
     }
 

@@ -2,7 +2,7 @@
 
 use crate::engine::journal::TestClock;
 use crate::engine::scripts::{end_request, let_them_move, run_moved, set_up};
-use commands::{CommandLog, Engine, EngineOptions, Next, Peer, Session};
+use commands::{CommandLog, Engine, EngineOptions, Next, Peer, ReplyLog, Session};
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::{Db, Keyspace};
 use resp::{Protocol, Writer};
@@ -26,29 +26,37 @@ impl Log {
     }
 }
 
+impl ReplyLog for Log {
+    fn end(&self) -> u64 {
+        0
+    }
+
+    fn is_synchronous(&self) -> bool {
+        false
+    }
+
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
+    fn is_on(&self) -> bool {
+        true
+    }
+
+    fn is_synced(&self, _: u64) -> bool {
+        true
+    }
+
+    fn sync_to(&self, _: u64) -> bool {
+        true
+    }
+}
+
 impl CommandLog for Log {
     fn append(&self, _: Db, _: Db, bytes: &[u8]) -> u64 {
         let mut log = self.0.lock().expect("no panic");
         log.extend_from_slice(bytes);
         log.len() as u64
-    }
-    fn end(&self) -> u64 {
-        0
-    }
-    fn is_synchronous(&self) -> bool {
-        false
-    }
-    fn failure(&self) -> Option<String> {
-        None
-    }
-    fn is_on(&self) -> bool {
-        true
-    }
-    fn is_durable(&self, _: u64) -> bool {
-        true
-    }
-    fn sync_to(&self, _: u64) -> bool {
-        true
     }
 }
 

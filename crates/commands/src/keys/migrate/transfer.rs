@@ -138,15 +138,15 @@ impl<'t> Transfer<'t, '_> {
             }
             Ok(())
         })?;
-        self.wait_until_durable(call.durable_at)?;
+        self.wait_until_durable(call.reply_after)?;
         Ok((value, sent))
     }
 
     /// Waits until the value that was read is as durable as a reply would make it: the other server
     /// must not have what a crash takes here.
-    fn wait_until_durable(&self, durable_at: u64) -> Done {
+    fn wait_until_durable(&self, reply_after: u64) -> Done {
         let Some(log) = self.engine.log().filter(|log| log.is_synchronous()) else { return Ok(()) };
-        if log.is_durable(durable_at) || log.sync_to(durable_at) {
+        if log.is_synced(reply_after) || log.sync_to(reply_after) {
             return Ok(());
         }
         Err(log_failed(log.name(), &log.failure().unwrap_or_default()))
@@ -237,8 +237,8 @@ impl<'t> Transfer<'t, '_> {
         (inner.args, inner.keys) = (args, keys);
         inner.now_ns = self.engine.clock().unix_ns();
         let done = self.engine.transact(&mut inner, Scope::Keys, step);
-        let durable_at = inner.durable_at;
-        call.durable_at = call.durable_at.max(durable_at);
+        let reply_after = inner.reply_after;
+        call.reply_after = call.reply_after.max(reply_after);
         done
     }
 }

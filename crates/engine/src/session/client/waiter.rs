@@ -14,7 +14,7 @@ pub struct Ending {
     /// The reply, encoded; none if the connection ended the wait.
     pub(crate) reply: Vec<u8>,
     /// The offset up to which the command log must be settled before the reply may leave.
-    pub(crate) durable_at: u64,
+    pub(crate) reply_after: u64,
     /// Whether the reply is an error.
     pub(crate) failed: bool,
 }
