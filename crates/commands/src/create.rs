@@ -88,7 +88,7 @@ pub fn renamed_table(lines: &[(&[u8], &[u8])]) -> Result<Table, (usize, RenameEr
 /// Reads the text of the ACL file with this name. `all_channels` says that new users may use all
 /// channels (`acl-pubsub-default`). The error names all mistakes, with their lines.
 pub fn read_users_file(name: &str, text: &[u8], all_channels: bool) -> Result<UserSet, String> {
-    UserSet::of_file(&table(), all_channels, (name, text))
+    UserSet::of_file(&table(), all_channels, name, text)
 }
 
 /// Reads the `user` lines of a configuration, each a name and rules. The error is the number of the

@@ -84,7 +84,7 @@ pub(crate) struct Changes {
 
 impl Changes {
     pub(crate) fn record_change(&mut self, shard: usize, db: Db, key: &[u8], event: Event) {
-        self.push(shard, db, (key, b""), event);
+        self.push(shard, db, key, b"", event);
     }
 
     /// Records a key that a reader did not find, or drops it if there are too many of them.
@@ -95,15 +95,15 @@ impl Changes {
             return;
         }
         self.missed_bytes = bytes;
-        self.push(shard, db, (key, b""), Event::Missed);
+        self.push(shard, db, key, b"", Event::Missed);
     }
 
     /// Records that a field of a hash expired.
     pub(crate) fn record_expired_field(&mut self, shard: usize, db: Db, key: &[u8], field: &[u8]) {
-        self.push(shard, db, (key, field), Event::FieldExpired);
+        self.push(shard, db, key, field, Event::FieldExpired);
     }
 
-    fn push(&mut self, shard: usize, db: Db, (key, field): (&[u8], &[u8]), event: Event) {
+    fn push(&mut self, shard: usize, db: Db, key: &[u8], field: &[u8], event: Event) {
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(field);

@@ -108,7 +108,7 @@ impl Keyspace {
         step: u64,
         now: u64,
     ) -> Result<(), CommitError> {
-        position::advance(&self.shared, (offset, db), step, now)
+        position::advance(&self.shared, offset, db, step, now)
     }
 
     /// Ends, at `now` (unix ms), what [`Keyspace::keep_position`] began. No shard may be locked by

@@ -101,9 +101,9 @@ pub use snapshot_view::SnapshotView;
 pub use sorted_sets::{SortedSetEdit, SortedSetRef, SortedSets, sort_scored};
 pub use stats::Stats;
 pub use streams::{
-    GroupRead, StreamBound, StreamConsumer, StreamEdit, StreamEntry, StreamGroup, StreamHead,
-    StreamId, StreamLimits, StreamPart, StreamPending, StreamProgress, StreamRef, StreamTrim,
-    Streams,
+    GroupRead, StreamBound, StreamConsumer, StreamDelivery, StreamEdit, StreamEntry, StreamGroup,
+    StreamHead, StreamId, StreamLimits, StreamPart, StreamPending, StreamProgress, StreamRef,
+    StreamTrim, Streams,
 };
 pub use strings::{Pinned, Strings};
 pub use syncing::DropError;

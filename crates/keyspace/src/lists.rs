@@ -137,12 +137,13 @@ impl Lists<'_, '_> {
         change: impl FnOnce(&mut Edit<'_, '_>, List) -> Result<(List, T), list::Error>,
     ) -> Result<T, Error> {
         let (place, old) = self.txn.open_sound(db, key)?;
-        self.edit_at((place, old), db, key, change)
+        self.edit_at(place, old, db, key, change)
     }
 
     fn edit_at<T>(
         &mut self,
-        (place, old): (KeyLocation, Option<Old>),
+        place: KeyLocation,
+        old: Option<Old>,
         db: Db,
         key: &Key<'_>,
         change: impl FnOnce(&mut Edit<'_, '_>, List) -> Result<(List, T), list::Error>,
@@ -173,7 +174,7 @@ impl Lists<'_, '_> {
             }
             Some(old) => {
                 self.txn.touch_key(place, key);
-                self.txn.change_collection(place, old, HEAD, (word, list.word()));
+                self.txn.change_collection(place, old, HEAD, word, list.word());
                 self.txn.record_change(place.shard, db, key.bytes(), Event::Written);
             }
             None if list.is_empty() => {}
@@ -212,7 +213,7 @@ impl Lists<'_, '_> {
         limits: NodeLimits,
     ) -> Result<(), Error> {
         let items = elements.into_iter().map(item);
-        self.edit_at((absent.place(), None), db, key, |edit, list| {
+        self.edit_at(absent.place(), None, db, key, |edit, list| {
             Ok((list.push_all(edit.shard, Side::Tail, items, limits)?, ()))
         })
     }
@@ -274,7 +275,8 @@ impl Lists<'_, '_> {
         &mut self,
         db: Db,
         key: &Key<'_>,
-        (from, most): (Side, u64),
+        from: Side,
+        most: u64,
         element: &[u8],
         limits: NodeLimits,
     ) -> Result<u64, Error> {

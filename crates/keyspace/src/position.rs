@@ -274,7 +274,8 @@ fn begin(mut txn: Txn<'_>, shared: &Shared, words: [u64; WORDS]) -> Result<(), C
 /// is more than `step` bytes ahead. Nothing else that a primary sent is committed meanwhile.
 pub(crate) fn advance(
     shared: &Shared,
-    (offset, db): (u64, Db),
+    offset: u64,
+    db: Db,
     step: u64,
     now: u64,
 ) -> Result<(), CommitError> {

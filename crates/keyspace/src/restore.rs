@@ -2,7 +2,7 @@
 
 use crate::{
     CommitError, Content, Db, Error, Expire, FieldTime, Item, Key, Keyspace, Limits, NodeLimits,
-    Side, StreamEdit, StreamLimits, StreamPart, Txn, Type,
+    Side, StreamDelivery, StreamEdit, StreamLimits, StreamPart, Txn, Type,
 };
 
 /// Redis's default limits, up to which a collection is small.
@@ -112,7 +112,12 @@ fn put_part(edit: &mut StreamEdit<'_, '_>, part: &StreamPart) -> Result<(), Erro
         StreamPart::Pending { group, consumer, id, delivered, count } => {
             let Some(group) = edit.read().group(group)? else { return Ok(()) };
             let Some(consumer) = edit.read().consumer(&group, consumer)? else { return Ok(()) };
-            edit.deliver(&group, &consumer, *id, (*delivered, *count))?;
+            edit.deliver(
+                &group,
+                &consumer,
+                *id,
+                StreamDelivery { at_ms: *delivered, count: *count },
+            )?;
         }
     }
     Ok(())

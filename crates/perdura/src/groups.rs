@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use keyspace::{Error as KeyspaceError, StreamEntry as Entry, StreamId};
+use keyspace::{Error as KeyspaceError, StreamDelivery, StreamEntry as Entry, StreamId};
 
 use crate::iter::ITEMS;
 use crate::operations::{Execute, Open, Writable};
@@ -134,10 +134,10 @@ pub trait ConsumerGroups: Execute {
             let now = tx.txn.now();
             tx.edit_stream(&key, |edit| {
                 let Some(mut group) = edit.read().group(group.as_ref())? else { return Ok(None) };
-                let (wanted, mut entries) = ((count as u64, true), Vec::new());
+                let mut entries = Vec::new();
                 if count > 0 {
                     let keep = |entry: &Entry<'_>| entries.push(copied(entry));
-                    edit.read_group(&mut group, consumer.as_ref(), wanted, now, keep)?;
+                    edit.read_group(&mut group, consumer.as_ref(), count as u64, true, now, keep)?;
                 }
                 Ok(Some(entries))
             })
@@ -266,7 +266,8 @@ pub trait ConsumerGroups: Execute {
                         None => *claimer
                             .insert(edit.see_consumer(&group, consumer.as_ref(), now, true)?.0),
                     };
-                    let delivery = (now, pending.count.saturating_add(1));
+                    let delivery =
+                        StreamDelivery { at_ms: now, count: pending.count.saturating_add(1) };
                     edit.deliver(&group, &consumer, pending.id, delivery)?;
                 }
                 Ok(Some(entries))

@@ -7,7 +7,7 @@ use std::ops::{Range, RangeBounds};
 
 use keyspace::Limits;
 
-use crate::iter::ranked::{Edge, Members, Ranked, next_to};
+use crate::iter::ranked::{Edge, Filling, Members, Ranked, next_to};
 use crate::operations::{Execute, Open, Writable};
 use crate::{Error, Perdura, RangeIter, Transaction};
 
@@ -78,7 +78,8 @@ fn iterate<'s, S: Execute + ?Sized>(
     let mut members = Members::default();
     let make = |member: &[u8], score| Ok((member.to_vec(), score));
     RangeIter::new(on, move |on, end, batch| {
-        range.fetch(on, &key, end, (&mut members, batch), &make, &next_to)
+        let mut into = Filling { members: &mut members, batch };
+        range.fetch(on, &key, end, &mut into, &make, &next_to)
     })
 }
 
@@ -233,8 +234,8 @@ pub trait SortedSets: Execute {
         key: impl AsRef<[u8]>,
         scores: impl RangeBounds<f64>,
     ) -> RangeIter<'_, Scored, Self> {
-        let bounds = (scores.start_bound().cloned(), scores.end_bound().cloned());
-        iterate(self, key.as_ref(), Ranked::between(bounds, Edge::Score))
+        let (low, high) = (scores.start_bound().cloned(), scores.end_bound().cloned());
+        iterate(self, key.as_ref(), Ranked::between(low, high, Edge::Score))
     }
 
     /// Returns an iterator over the members of a sorted set, all of the same score, that are in a
@@ -260,7 +261,7 @@ pub trait SortedSets: Execute {
     ) -> RangeIter<'_, Scored, Self> {
         let start = names.start_bound().map(|name| name.as_ref().to_vec());
         let end = names.end_bound().map(|name| name.as_ref().to_vec());
-        iterate(self, key.as_ref(), Ranked::between((start, end), Edge::Name))
+        iterate(self, key.as_ref(), Ranked::between(start, end, Edge::Name))
     }
 
     /// Returns up to `count` members of a sorted set with their scores, from a rank upwards.

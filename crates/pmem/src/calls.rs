@@ -51,7 +51,8 @@ pub(crate) fn make<E: CallError>(
 
 /// Makes a system call that syncs `len` bytes of the file from `at` on.
 pub(crate) fn sync<E: CallError>(
-    (at, len): (u64, u64),
+    at: u64,
+    len: u64,
     real: impl FnMut() -> Result<(), E>,
 ) -> Result<(), E> {
     let done = make(Call::Sync, real);

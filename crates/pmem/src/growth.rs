@@ -42,7 +42,7 @@ impl Backing for File {
 
     fn sync(&self) -> rustix::io::Result<()> {
         // All pages of the file, and its length.
-        calls::sync((0, u64::MAX), || fdatasync(self))
+        calls::sync(0, u64::MAX, || fdatasync(self))
     }
 
     fn cut(&self, len: u64) {
@@ -66,7 +66,8 @@ pub(crate) fn is_synced(domain: Domain) -> bool {
 pub(crate) fn extend(
     file: &dyn Backing,
     domain: Domain,
-    (old, new): (u64, u64),
+    old: u64,
+    new: u64,
     sync: Sync<'_>,
 ) -> Result<(), GrowError> {
     let grown = allocate(file, old, new, sync).and_then(|()| match is_synced(domain) {

@@ -40,7 +40,7 @@ impl Region {
         if body == 0 || !streams {
             // SAFETY: the caller's promise is the same.
             unsafe { self.write(off, src) };
-            self.flush_parts(off, (head, body, tail));
+            self.flush_parts(off, head, body, tail);
             return;
         }
         let (first, rest) = src.split_at(head);
@@ -119,7 +119,7 @@ impl Region {
 
     /// Flushes a streamed range that went through the cache, and counts it as if it had not:
     /// budgets do not depend on the domain.
-    fn flush_parts(&self, off: u64, (head, body, tail): (usize, usize, usize)) {
+    fn flush_parts(&self, off: u64, head: usize, body: usize, tail: usize) {
         if body == 0 || FaultPoint::FlushStreamHead.is_enabled() {
             self.flush(off, head);
         }
@@ -285,7 +285,7 @@ impl Region {
             return Ok(());
         }
         let at = self.mapping.base().wrapping_add(off as usize);
-        calls::sync((off, len), || {
+        calls::sync(off, len, || {
             // SAFETY: writing pages out changes no contents; the range is in this mapping, by whole
             // pages.
             unsafe { msync(at.cast(), len as usize, MsyncFlags::SYNC) }

@@ -191,7 +191,7 @@ fn write_page(file: i32, at: u64, from: *const libc::c_void) -> io::Result<()> {
         })?;
     }
     calls::stored(at, PAGE);
-    calls::sync((0, u64::MAX), || {
+    calls::sync(0, u64::MAX, || {
         // SAFETY: a system call on an open descriptor.
         let done = unsafe { libc::fdatasync(file) };
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

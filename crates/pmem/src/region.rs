@@ -487,7 +487,7 @@ impl Region {
 
     fn extend_file(&self, file: &dyn Backing, old: u64, new_len: u64) -> Result<(), GrowError> {
         if new_len > old {
-            extend(file, self.domain, (old, new_len), &|file| self.sync_grown(file))?;
+            extend(file, self.domain, old, new_len, &|file| self.sync_grown(file))?;
             let from = old & !(PAGE - 1);
             let at = self.mapping.base().wrapping_add(from as usize);
             if !self.recorded() {

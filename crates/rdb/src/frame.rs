@@ -24,7 +24,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    pub(crate) fn new(kind: Kind, (from, to): (usize, usize), at: u64) -> Frame {
+    pub(crate) fn new(kind: Kind, from: usize, to: usize, at: u64) -> Frame {
         Frame { kind, from, to, at }
     }
 

@@ -213,7 +213,7 @@ impl<R: BufRead> Reader<R> {
             into.extend_from_slice(&next[..len]);
             self.source.skip(len);
             self.value = None;
-            return Ok(Some(Frame::new(kind, (from, into.len()), at)));
+            return Ok(Some(Frame::new(kind, from, into.len(), at)));
         }
         self.source.begin_copy(std::mem::take(into));
         let copied = copy_value(&mut self.source, kind, from.saturating_add(most));
@@ -221,7 +221,7 @@ impl<R: BufRead> Reader<R> {
         match copied {
             Ok(()) => {
                 self.value = None;
-                Ok(Some(Frame::new(kind, (from, into.len()), at)))
+                Ok(Some(Frame::new(kind, from, into.len(), at)))
             }
             Err(Unframed::Large) => {
                 self.begun = Some((at, into.split_off(from)));

@@ -243,12 +243,12 @@ pub(crate) fn packed_in<E: From<Error>>(
         Kind::ListZiplist | Kind::SortedSetZiplist | Kind::HashZiplist => {
             let list = Ziplist::parse(bytes).ok_or_else(corrupt)?;
             not_empty(at, list.len())?;
-            items(at, kind, (list.items(), list.len()), show)
+            items(at, kind, list.items(), list.len(), show)
         }
         _ => {
             let list = Listpack::parse(bytes).ok_or_else(corrupt)?;
             not_empty(at, list.len())?;
-            items(at, kind, (list.items(), list.len()), show)
+            items(at, kind, list.items(), list.len(), show)
         }
     }
 }
@@ -275,7 +275,8 @@ fn not_empty(at: u64, len: usize) -> Result<(), Error> {
 fn items<'b, E: From<Error>>(
     at: u64,
     kind: Kind,
-    (mut items, len): (impl Iterator<Item = Item<'b>>, usize),
+    mut items: impl Iterator<Item = Item<'b>>,
+    len: usize,
     show: Show<'_, E>,
 ) -> Result<(), E> {
     let each = match kind {

@@ -78,7 +78,8 @@ impl List {
         &self,
         lua: &Lua,
         globals: &RegistryKey,
-        (list_use, items): (ListUse, &[&[u8]]),
+        list_use: ListUse,
+        items: &[&[u8]],
         frame: &mut Frame<'_>,
         unlimited: &Unlimited,
     ) {
@@ -138,8 +139,8 @@ pub(crate) fn call(
     let Invocation { keys, arguments } = *invocation;
     let push = |frame: &mut Frame<'_>, unlimited: &Unlimited| match passing {
         Passing::Globals(globals) => {
-            kept.keys.set(lua, &kept.globals, (globals.keys, keys), frame, unlimited);
-            kept.argv.set(lua, &kept.globals, (globals.argv, arguments), frame, unlimited);
+            kept.keys.set(lua, &kept.globals, globals.keys, keys, frame, unlimited);
+            kept.argv.set(lua, &kept.globals, globals.argv, arguments, frame, unlimited);
         }
         Passing::Arguments => {
             push_list(frame, keys, unlimited);

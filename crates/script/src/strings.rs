@@ -62,7 +62,8 @@ fn shown(lua: &Lua, captured: Captured<'_>) -> mlua::Result<Value> {
 fn captures(
     lua: &Lua,
     matcher: &Matcher<'_, '_>,
-    (start, end): (usize, usize),
+    start: usize,
+    end: usize,
     or_whole: bool,
     results: &mut Vec<Value>,
 ) -> Result<(), Raise> {
@@ -103,7 +104,7 @@ fn find(call: &Arguments<'_>, state: &State) -> Results {
             None => vec![Value::Nil],
         });
     }
-    search(call.lua, state, (&subject, &pattern), from, true)
+    search(call.lua, state, &subject, &pattern, from, true)
 }
 
 /// Implements `string.match(s, pattern [, init])`
@@ -111,13 +112,14 @@ fn first_match(call: &Arguments<'_>, state: &State) -> Results {
     let (subject, pattern) = (call.bytes(1)?, call.bytes(2)?);
     let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
     let from = start(call, 3, subject.len())?;
-    search(call.lua, state, (&subject, &pattern), from, false)
+    search(call.lua, state, &subject, &pattern, from, false)
 }
 
 fn search(
     lua: &Lua,
     state: &State,
-    (subject, pattern): (&[u8], &[u8]),
+    subject: &[u8],
+    pattern: &[u8],
     from: usize,
     with_place: bool,
 ) -> Results {
@@ -131,7 +133,7 @@ fn search(
                 results.push(Value::Number((at + 1) as f64));
                 results.push(Value::Number(end as f64));
             }
-            captures(lua, matcher, (at, end), !with_place, &mut results)?;
+            captures(lua, matcher, at, end, !with_place, &mut results)?;
             return Ok(results);
         }
         Ok(vec![Value::Nil])
@@ -151,7 +153,7 @@ fn gmatch(call: &Arguments<'_>, state: &Rc<State>) -> Results {
                 let Some(end) = matcher.match_at(at)? else { continue };
                 position.set(if end == at { end + 1 } else { end });
                 let mut results = Vec::new();
-                captures(call.lua, matcher, (at, end), true, &mut results)?;
+                captures(call.lua, matcher, at, end, true, &mut results)?;
                 return Ok(results);
             }
             position.set(subject.len() + 1);
@@ -178,7 +180,7 @@ fn next_match(call: &Arguments<'_>, state: &State) -> Results {
             if only_first {
                 results.push(shown(call.lua, matcher.capture(0, at, end)?)?);
             } else {
-                captures(call.lua, matcher, (at, end), true, &mut results)?;
+                captures(call.lua, matcher, at, end, true, &mut results)?;
             }
             return Ok(results);
         }
@@ -203,7 +205,7 @@ fn gsub(call: &Arguments<'_>, state: &State, longest: usize) -> Results {
             let end = matcher.match_at(at)?;
             if let Some(end) = end {
                 count += 1;
-                replace(matcher, &replacement, (at, end), &mut out)?;
+                replace(matcher, &replacement, at, end, &mut out)?;
                 if out.len() > longest {
                     let text = "not enough memory".to_owned();
                     return Err(Raise::Lua(mlua::Error::MemoryError(text)));
@@ -232,7 +234,8 @@ fn gsub(call: &Arguments<'_>, state: &State, longest: usize) -> Results {
 fn replace(
     matcher: &Matcher<'_, '_>,
     replacement: &[u8],
-    (start, end): (usize, usize),
+    start: usize,
+    end: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), Raise> {
     let mut bytes = replacement.iter();

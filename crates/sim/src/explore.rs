@@ -174,7 +174,7 @@ impl<W: Workload> Explorer<'_, W> {
                 // too.
                 let most = if event == Event::SyncLength { 2 } else { usize::MAX };
                 let process = self.effort.process_one_in.min(most);
-                self.crash(&mut medium, &mut scratch, &promise.1, depth, (process, passed))?;
+                self.crash(&mut medium, &mut scratch, &promise.1, depth, process, passed)?;
                 self.path.pop();
                 passed = FaultPointSet::default();
             }
@@ -192,7 +192,7 @@ impl<W: Workload> Explorer<'_, W> {
             Some((_, promise)) => {
                 self.path.push("crash at the end".into());
                 let process = self.effort.process_one_in;
-                self.crash(&mut medium, &mut scratch, promise, depth, (process, passed))?;
+                self.crash(&mut medium, &mut scratch, promise, depth, process, passed)?;
                 self.path.pop();
                 if depth == 0 || self.rng.usize(..4) == 0 {
                     let mut rng = self.rng.fork();
@@ -240,7 +240,8 @@ impl<W: Workload> Explorer<'_, W> {
         scratch: &mut Scratch,
         promise: &Promise<W::State>,
         depth: usize,
-        (process_one_in, passed): (usize, FaultPointSet),
+        process_one_in: usize,
+        passed: FaultPointSet,
     ) -> Result<(), String> {
         let mut rng = self.rng.fork();
         let mut outcome = Ok(());

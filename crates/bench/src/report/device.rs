@@ -14,8 +14,7 @@ pub(crate) fn charts(study: &DeviceStudy, n: usize) -> Vec<Chart> {
         ("randrw65", "65 % reads and 35 % writes at random", Pattern::Random, 65),
     ];
     let threads = study.rows.iter().map(|row| row.threads).min().unwrap_or(1);
-    let chart =
-        |(id, what, pattern, reads)| bandwidth(study, (n, id, what), (pattern, reads, threads));
+    let chart = |(id, what, pattern, reads)| bandwidth(study, n, id, what, pattern, reads, threads);
     let charts = kinds.map(chart).into_iter().chain([appends(study, n)]);
     charts.map(Chart::drawable).filter(|chart| !chart.is_empty()).collect()
 }
@@ -36,8 +35,12 @@ fn series(study: &DeviceStudy, points: impl Fn(&str) -> Vec<Point>) -> Vec<Serie
 
 fn bandwidth(
     study: &DeviceStudy,
-    (n, id, what): (usize, &str, &str),
-    (pattern, reads, threads): (Pattern, u32, u32),
+    n: usize,
+    id: &str,
+    what: &str,
+    pattern: Pattern,
+    reads: u32,
+    threads: u32,
 ) -> Chart {
     let fits = |row: &&DeviceRow| {
         row.pattern == pattern

@@ -53,12 +53,13 @@ pub(crate) fn draw(chart: &Chart) -> String {
     names(&mut canvas, chart, &places);
     // On a narrow screen the plot takes the whole width, and a legend replaces the names.
     let plot = format!(" style=\"--plot:{:.3}\"", (right(chart) + 6.0) / WIDTH);
-    wrap((&chart.id, &plot), &chart.title, &chart.description, (WIDTH, HEIGHT), &canvas.0)
+    wrap(&chart.id, &plot, &chart.title, &chart.description, (WIDTH, HEIGHT), &canvas.0)
 }
 
 /// Returns an SVG element with a title, a description and additional attributes.
 pub(crate) fn wrap(
-    (id, attributes): (&str, &str),
+    id: &str,
+    attributes: &str,
     title: &str,
     description: &str,
     size: (f64, f64),

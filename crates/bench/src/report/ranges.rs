@@ -52,7 +52,7 @@ pub(crate) fn draw(id: &str, title: &str, description: &str, rows: &[Row]) -> Op
     for (n, row) in rows.iter().enumerate() {
         show(&mut canvas, row, &x, TOP + (n as f64 + 0.5) * ROW);
     }
-    Some(wrap((id, ""), title, description, (WIDTH, bottom + 30.0), &canvas.0))
+    Some(wrap(id, "", title, description, (WIDTH, bottom + 30.0), &canvas.0))
 }
 
 fn show(canvas: &mut Canvas, row: &Row, x: &Axis, y: f64) {

@@ -24,7 +24,8 @@ impl UserSet {
     pub(crate) fn of_file(
         table: &Table,
         all_channels: bool,
-        (name, text): (&str, &[u8]),
+        name: &str,
+        text: &[u8],
     ) -> Result<UserSet, String> {
         let parser = Parser { table, all_channels };
         let mut users = Vec::new();
@@ -177,7 +178,7 @@ pub(super) fn rules_parser(engine: &Engine) -> Parser<'_> {
 
 /// Reads the text of the ACL file with this name.
 pub(super) fn read_users(engine: &Engine, name: &str, text: &[u8]) -> Result<UserSet, String> {
-    UserSet::of_file(engine.table(), engine.users().all_channels(), (name, text))
+    UserSet::of_file(engine.table(), engine.users().all_channels(), name, text)
 }
 
 /// Replaces all users. Closes the clients of the former users, except the default user's. Returns

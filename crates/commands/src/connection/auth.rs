@@ -33,7 +33,7 @@ fn auth(call: &mut Call<'_>) -> Done {
         [_, user, password] => (*user, *password),
         _ => return Err(SYNTAX.into()),
     };
-    call.engine.permissions().authenticate(call.session, (user, password), call.args[0])?;
+    call.engine.permissions().authenticate(call.session, user, password, call.args[0])?;
     call.out.ok();
     Ok(())
 }

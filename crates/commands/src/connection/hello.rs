@@ -54,7 +54,7 @@ fn redact(words: &mut [&[u8]]) {
 fn hello(call: &mut Call<'_>) -> Done {
     let options = parse(call.args)?;
     if let Some((user, password)) = options.login {
-        call.engine.permissions().authenticate(call.session, (user, password), call.args[0])?;
+        call.engine.permissions().authenticate(call.session, user, password, call.args[0])?;
     }
     if call.engine.permissions().must_authenticate(call.session) {
         return Err(

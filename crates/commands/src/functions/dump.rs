@@ -96,8 +96,7 @@ fn restore_alone(call: &mut Call<'_>) -> Done {
     interpreter::with(call.engine, |lua| {
         let restored = compile(call, lua)?;
         lua.know(call.engine, None)?;
-        call.engine
-            .transact(call, Scope::All, |call, txn| store(call, lua, txn, (restored, policy)))
+        call.engine.transact(call, Scope::All, |call, txn| store(call, lua, txn, restored, policy))
     })
 }
 
@@ -105,7 +104,7 @@ fn restore_within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let policy = policy(call)?;
     interpreter::with(call.engine, |lua| {
         let restored = compile(call, lua)?;
-        store(call, lua, txn, (restored, policy))
+        store(call, lua, txn, restored, policy)
     })
 }
 
@@ -187,7 +186,8 @@ fn store(
     call: &mut Call<'_>,
     lua: &mut ThreadLibraries,
     txn: &mut Txn<'_>,
-    (restored, policy): (Vec<Restored>, Policy),
+    restored: Vec<Restored>,
+    policy: Policy,
 ) -> Done {
     lua.know(call.engine, Some(txn))?;
     if policy != Policy::Flush {

@@ -33,9 +33,9 @@ pub(super) const LOAD: CommandSpec = CommandSpec {
 fn alone(call: &mut Call<'_>) -> Done {
     let (code, replaces) = parse(call)?;
     let done = interpreter::with(call.engine, |lua| {
-        let loaded = compile(call, lua, None, (code, replaces))?;
+        let loaded = compile(call, lua, None, code, replaces)?;
         call.engine
-            .transact(call, Scope::All, |call, txn| store(call, lua, txn, (code, replaces), loaded))
+            .transact(call, Scope::All, |call, txn| store(call, lua, txn, code, replaces, loaded))
     });
     super::show_error(call, done)
 }
@@ -43,8 +43,8 @@ fn alone(call: &mut Call<'_>) -> Done {
 fn within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (code, replaces) = parse(call)?;
     interpreter::with(call.engine, |lua| {
-        let loaded = compile(call, lua, Some(txn), (code, replaces))?;
-        store(call, lua, txn, (code, replaces), loaded)
+        let loaded = compile(call, lua, Some(txn), code, replaces)?;
+        store(call, lua, txn, code, replaces, loaded)
     })
 }
 
@@ -74,7 +74,8 @@ fn compile(
     call: &Call<'_>,
     lua: &mut ThreadLibraries,
     txn: Option<&Txn<'_>>,
-    (code, replaces): (&[u8], bool),
+    code: &[u8],
+    replaces: bool,
 ) -> Result<Loaded, Failure> {
     let name = Interpreter::library_name(code);
     let name = name.map_err(|error| Failure::text(error.to_string()))?;
@@ -87,7 +88,8 @@ fn store(
     call: &mut Call<'_>,
     lua: &mut ThreadLibraries,
     txn: &mut Txn<'_>,
-    (code, replaces): (&[u8], bool),
+    code: &[u8],
+    replaces: bool,
     loaded: Loaded,
 ) -> Done {
     lua.know(call.engine, Some(txn))?;

@@ -114,7 +114,7 @@ fn lrem(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         let most = if count == 0 { u64::MAX } else { count.unsigned_abs() };
         let limits = call.engine.config().list_limits();
         let before = txn.pending_changes();
-        removed = txn.lists().remove(db, &key, (from, most), call.args[3], limits)?;
+        removed = txn.lists().remove(db, &key, from, most, call.args[3], limits)?;
         if removed == 0 {
             txn.mark_metadata_only(before);
         }

@@ -67,7 +67,7 @@ fn rpoplpush(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 
 fn relay(call: &mut Call<'_>, txn: &mut Txn<'_>, from: Side, to: Side) -> Done {
     let (source, target) = (call.key(0), call.key(1));
-    if shift(&mut call.serving(), txn, (&source, from), (&target, to))? {
+    if shift(&mut call.serving(), txn, &source, from, &target, to)? {
         call.wrote();
     } else {
         call.out.null();
@@ -79,8 +79,10 @@ fn relay(call: &mut Call<'_>, txn: &mut Txn<'_>, from: Side, to: Side) -> Done {
 fn shift(
     serving: &mut Serving<'_>,
     txn: &mut Txn<'_>,
-    (source, from): (&Key<'_>, Side),
-    (target, to): (&Key<'_>, Side),
+    source: &Key<'_>,
+    from: Side,
+    target: &Key<'_>,
+    to: Side,
 ) -> Result<bool, Failure> {
     let db = serving.db;
     let Some(entry) = txn.find_mut(db, source)? else { return Ok(false) };
@@ -128,7 +130,7 @@ impl BlockedOperation for Move {
         key: &Key<'_>,
     ) -> Result<bool, Failure> {
         let target = txn.key(&self.target);
-        let moved = shift(serving, txn, (key, self.from), (&target, self.to))?;
+        let moved = shift(serving, txn, key, self.from, &target, self.to)?;
         if moved && self.is_old {
             serving.wrote_as(&[b"RPOPLPUSH", key.bytes(), &self.target]);
         } else if moved {

@@ -13,7 +13,7 @@ use rdb::{Frame, Framing};
 use super::error::{LoadDumpError, refused};
 use crate::keys::dump::store::Parts;
 
-use super::{About, DumpLoad, LoadedDump, Show};
+use super::{About, DumpLoad, Entry, LoadedDump, Show};
 
 /// The number of keys in a full batch.
 pub const KEYS: usize = 4096;
@@ -89,7 +89,7 @@ impl LoadBatch {
         let mut groups: VecDeque<&[u32]> =
             order.chunk_by(|one, other| shard_of(one) == shard_of(other)).collect();
         groups.rotate_left(self.number as usize % groups.len().max(1));
-        let (mut parts, mut spare, mut locked) = (Parts::default(), Vec::new(), 0);
+        let (mut buffers, mut locked) = (Buffers::default(), 0);
         while let Some(group) = groups.pop_front() {
             let shard = shard_of(&group[0]);
             let mut txn = match keyspace.try_begin(iter::once(shard), load.now) {
@@ -103,7 +103,7 @@ impl LoadBatch {
             };
             txn.set_used_at(load.used_at);
             locked = 0;
-            let rest = self.store_some(load, txn, (&mut parts, &mut spare), (&keys, group))?;
+            let rest = self.store_some(load, txn, &mut buffers, &keys, group)?;
             if !rest.is_empty() {
                 groups.push_back(rest);
             }
@@ -117,8 +117,9 @@ impl LoadBatch {
         &self,
         load: &DumpLoad<'_>,
         mut txn: Txn<'_>,
-        (parts, spare): (&mut Parts, &mut Vec<u8>),
-        (keys, group): (&[HashedKey<'_>], &'g [u32]),
+        buffers: &mut Buffers,
+        keys: &[HashedKey<'_>],
+        group: &'g [u32],
     ) -> Result<&'g [u32], LoadDumpError> {
         let keyspace = load.engine.keyspace();
         let (mut loaded, mut bytes, mut stored) = (LoadedDump::default(), 0, 0);
@@ -129,9 +130,11 @@ impl LoadBatch {
                 let _ = keyspace.prefetch_key_bucket(one.db, ahead);
             }
             let (key, one) = keys[*number as usize];
-            let read = |show: Show<'_>| self.framing.read(&one.frame, &self.bytes, spare, show);
-            let whole = (one.db, key, &one.about);
-            loaded.count(load.key(&mut txn, parts, whole, true, read)?);
+            let read = |show: Show<'_>| {
+                self.framing.read(&one.frame, &self.bytes, &mut buffers.spare, show)
+            };
+            let entry = Entry { db: one.db, key, about: &one.about };
+            loaded.count(load.key(&mut txn, &mut buffers.parts, entry, true, read)?);
             (last, stored, bytes) = (key.bytes(), at + 1, bytes + one.frame.len());
             if stored >= KEYS_AT_ONCE || bytes >= BYTES_AT_ONCE {
                 break;
@@ -141,6 +144,13 @@ impl LoadBatch {
         load.add(&loaded);
         Ok(&group[stored..])
     }
+}
+
+/// Buffers that are used again for each key.
+#[derive(Default)]
+struct Buffers {
+    parts: Parts,
+    spare: Vec<u8>,
 }
 
 /// A key of a batch.

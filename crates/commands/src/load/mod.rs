@@ -115,8 +115,8 @@ pub(crate) fn load_dump_into<R: BufRead, T: Target>(
                 let hashed = engine.keyspace().key(&key);
                 target.with(&mut |txn| {
                     let read = |show: Show<'_>| reader.value(show);
-                    let (key, commits) = ((db, hashed, &about), false);
-                    loaded.count(load.key(txn, &mut parts, key, commits, read)?);
+                    let entry = Entry { db, key: hashed, about: &about };
+                    loaded.count(load.key(txn, &mut parts, entry, false, read)?);
                     Ok(())
                 })?;
             }
@@ -151,6 +151,13 @@ struct About {
     expires: Option<u64>,
     idle: Option<u64>,
     frequency: Option<u8>,
+}
+
+/// A key to be stored.
+struct Entry<'a> {
+    db: Db,
+    key: Key<'a>,
+    about: &'a About,
 }
 
 /// Receives the parts of a value.
@@ -258,7 +265,7 @@ impl<'e> DumpLoad<'e> {
                     let about = About { expires, idle, frequency };
                     match reader.frame(batch.bytes(), LARGEST_IN_BATCH)? {
                         Some(frame) => batch.push(db, &key, frame, about),
-                        None => self.large(reader, (db, &key), &about)?,
+                        None => self.large(reader, db, &key, &about)?,
                     }
                     reader.reuse(key);
                 }
@@ -281,15 +288,16 @@ impl<'e> DumpLoad<'e> {
     fn large<R: BufRead>(
         &self,
         reader: &mut Reader<R>,
-        (db, key): (Db, &[u8]),
+        db: Db,
+        key: &[u8],
         about: &About,
     ) -> Result<(), LoadDumpError> {
         let keyspace = self.engine.keyspace();
         let hashed = keyspace.key(key);
         let mut txn = keyspace.begin_one(hashed.shard(), self.now);
         txn.set_used_at(self.used_at);
-        let (mut parts, whole) = (Parts::default(), (db, hashed, about));
-        let fate = self.key(&mut txn, &mut parts, whole, true, |show| reader.value(show))?;
+        let (mut parts, entry) = (Parts::default(), Entry { db, key: hashed, about });
+        let fate = self.key(&mut txn, &mut parts, entry, true, |show| reader.value(show))?;
         txn.commit().map_err(|error| refused(key, &error.into()))?;
         let mut loaded = LoadedDump::default();
         loaded.count(fate);
@@ -343,10 +351,11 @@ impl<'e> DumpLoad<'e> {
         &self,
         txn: &mut Txn<'_>,
         parts: &mut Parts,
-        (db, key, about): (Db, Key<'_>, &About),
+        entry: Entry<'_>,
         commits: bool,
         read: impl FnOnce(Show<'_>) -> Result<(), Stopped>,
     ) -> Result<Fate, LoadDumpError> {
+        let Entry { db, key, about } = entry;
         let has_expired = |at| at < self.engine.clock().unix_ms();
         if !self.keeps_expired && about.expires.is_some_and(has_expired) {
             return match read(&mut |_| Ok(())) {

@@ -47,7 +47,7 @@ impl<'a> SortOptions<'a> {
         };
         let mut words = args.get(2..).unwrap_or(&[]);
         while let [word, rest @ ..] = words {
-            words = options.take(word, rest, (may_store, reads_all))?;
+            words = options.take(word, rest, may_store, reads_all)?;
         }
         Ok(options)
     }
@@ -57,7 +57,8 @@ impl<'a> SortOptions<'a> {
         &mut self,
         word: &[u8],
         rest: &'w [&'a [u8]],
-        (may_store, reads_all): (bool, bool),
+        may_store: bool,
+        reads_all: bool,
     ) -> Result<&'w [&'a [u8]], Failure> {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         match rest {

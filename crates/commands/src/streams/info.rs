@@ -104,7 +104,7 @@ fn xinfo_stream(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         }
         Some(most) => {
             call.out.bulk("entries");
-            reply::entries(call.out, &stream, (StreamId::MIN, StreamId::MAX), most, false)?;
+            reply::entries(call.out, &stream, StreamId::MIN, StreamId::MAX, most, false)?;
             call.out.bulk("groups");
             full(call.out, &stream, most)?;
         }

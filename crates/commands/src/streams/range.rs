@@ -98,7 +98,7 @@ pub(super) fn interval(
 
 fn range(call: &mut Call<'_>, txn: &mut Txn<'_>, reversed: bool) -> Done {
     let (start, end) = if reversed { (3, 2) } else { (2, 3) };
-    let ids = interval(call.args[start], call.args[end])?;
+    let (first, last) = interval(call.args[start], call.args[end])?;
     let mut most = None;
     let mut at = 4;
     while at < call.args.len() {
@@ -111,7 +111,9 @@ fn range(call: &mut Call<'_>, txn: &mut Txn<'_>, reversed: bool) -> Done {
     match stream(call, txn, 0)? {
         None => call.out.array(0),
         Some(_) if most == Some(0) => call.out.null_array(),
-        Some(stream) => reply::entries(call.out, &stream, ids, most.unwrap_or(0), reversed)?,
+        Some(stream) => {
+            reply::entries(call.out, &stream, first, last, most.unwrap_or(0), reversed)?
+        }
     }
     Ok(())
 }

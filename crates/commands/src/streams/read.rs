@@ -86,7 +86,7 @@ fn newer(
             out.array(2);
         }
         out.bulk(name);
-        reply::entries(out, stream, (from, StreamId::MAX), most, false)?;
+        reply::entries(out, stream, from, StreamId::MAX, most, false)?;
     }
     Ok(any)
 }

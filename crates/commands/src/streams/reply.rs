@@ -65,7 +65,8 @@ pub(super) fn entry_of(
 pub(super) fn entries(
     out: &mut Writer,
     stream: &StreamRef<'_>,
-    (start, end): (StreamId, StreamId),
+    start: StreamId,
+    end: StreamId,
     most: u64,
     reversed: bool,
 ) -> Result<(), Failure> {

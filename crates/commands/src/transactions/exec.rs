@@ -120,7 +120,7 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
             if call.may_move() && steps.iter().all(can_be_repeated) {
                 call.out.begin_limit(LARGE);
             }
-            let done = attempt(call, &steps, locks, (losses, may_give_up));
+            let done = attempt(call, &steps, locks, losses, may_give_up);
             call.out.end_limit();
             done
         });
@@ -194,7 +194,8 @@ fn attempt(
     call: &mut Call<'_>,
     steps: &[Step<'_>],
     locks: Option<&[Key<'_>]>,
-    (losses, may_give_up): (Losses, bool),
+    losses: Losses,
+    may_give_up: bool,
 ) -> Result<bool, Failure> {
     let keyspace = call.engine.keyspace();
     if keyspace.has_media_errors() {

@@ -94,7 +94,8 @@ impl Engine {
     pub(crate) fn reject(
         &self,
         session: &mut Session,
-        (command, args): (Option<&Command>, &[&[u8]]),
+        command: Option<&Command>,
+        args: &[&[u8]],
         failure: Failure,
         out: &mut Writer,
     ) -> Outcome {

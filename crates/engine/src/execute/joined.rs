@@ -119,7 +119,7 @@ impl Engine {
         if session.can_wait() {
             out.begin_limit(LARGE);
         }
-        let executed = self.execute_steps((session, losses), &steps, out, &mut effects);
+        let executed = self.execute_steps(session, losses, &steps, out, &mut effects);
         out.end_limit();
         session.effects = effects.into_buffer();
         match executed {
@@ -139,7 +139,8 @@ impl Engine {
     /// changed, and the error is the number of steps to execute one by one.
     fn execute_steps(
         &self,
-        (session, losses): (&mut Session, Losses),
+        session: &mut Session,
+        losses: Losses,
         steps: &[Step<'_>],
         out: &mut Writer,
         effects: &mut Effects,

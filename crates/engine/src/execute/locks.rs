@@ -348,7 +348,7 @@ impl Engine {
         let mut shards = shards_of(keys);
         while !self.waiting().has_no_targets() && !txn.covers_all() {
             let before = shards.len();
-            self.add_targets(&txn, (keys, most), &mut shards);
+            self.add_targets(&txn, keys, most, &mut shards);
             if shards.len() == before {
                 break;
             }
@@ -359,7 +359,7 @@ impl Engine {
     }
 
     /// Adds the shards of those targets that the transaction does not hold.
-    fn add_targets(&self, txn: &Txn<'_>, (keys, most): (&[Key<'_>], usize), shards: &mut Shards) {
+    fn add_targets(&self, txn: &Txn<'_>, keys: &[Key<'_>], most: usize, shards: &mut Shards) {
         let mut seen: HashSet<Box<[u8]>> = HashSet::new();
         let mut found: Vec<Box<[u8]>> =
             keys.iter().flat_map(|key| self.waiting().targets(key, most)).collect();

@@ -56,13 +56,13 @@ impl Engine {
         let command = match request.lookup {
             Lookup::Found(command) => command,
             Lookup::Container(command) => {
-                return self.reject(session, (None, args), unknown_subcommand(command, args), out);
+                return self.reject(session, None, args, unknown_subcommand(command, args), out);
             }
             Lookup::Unknown if is_http(args[0]) || is_request_line(args) => {
                 return self.refuse_http();
             }
             Lookup::Unknown => {
-                return self.reject(session, (None, args), unknown_command(args), out);
+                return self.reject(session, None, args, unknown_command(args), out);
             }
         };
         if let Err(mut failure) = self.admit(session, command, args) {
@@ -76,7 +76,7 @@ impl Engine {
             if is_request_line(args) {
                 return self.refuse_http();
             }
-            return self.reject(session, (Some(command), args), failure, out);
+            return self.reject(session, Some(command), args, failure, out);
         }
         if session.in_multi() && !command.spec.is(IMMEDIATE) {
             session.end_wait();

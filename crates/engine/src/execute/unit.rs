@@ -48,7 +48,7 @@ impl Unit<'_> {
         if let Role::Whole { databases } = self.role {
             let stripe = self.session.map_or(0, |session| session.stripe);
             let served =
-                self.engine.blocked_clients().serve(txn, changed, databases, (stripe, self.losses));
+                self.engine.blocked_clients().serve(txn, changed, databases, stripe, self.losses);
             if served && txn.has_lazily_expired() {
                 self.engine.delete_lazily_expired(txn);
             }

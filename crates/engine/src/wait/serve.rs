@@ -78,7 +78,8 @@ impl BlockedClients<'_> {
         txn: &mut Txn<'_>,
         changed: bool,
         databases: bool,
-        (stripe, losses): (usize, Losses),
+        stripe: usize,
+        losses: Losses,
     ) -> bool {
         if self.engine.waiting().is_empty() || !(changed || databases) {
             return true;

@@ -105,7 +105,7 @@ impl Keyspace {
         };
         locked.commit()?;
         let within = match usize::from(from.index) == keys_root(db) {
-            true => Within::first(locked, (index, &self.shared.hashing), from.cursor, budget),
+            true => Within::first(locked, index, &self.shared.hashing, from.cursor, budget),
             false => None,
         };
         Ok(Defragmentation { cursor, within, moved: from.moved + moved, ..from }.go_on())
@@ -120,9 +120,10 @@ impl Keyspace {
         within: Within,
         budget: usize,
     ) -> Result<Option<Defragmentation>, CommitError> {
-        let keys = (Index::at(locked.root(usize::from(from.index))), &self.shared.hashing);
+        let index = Index::at(locked.root(usize::from(from.index)));
+        let hashing = &self.shared.hashing;
         let mut moved = 0;
-        let next = match within.find(locked, keys) {
+        let next = match within.find(locked, index, hashing) {
             Some((_, Large::Table(dict))) => {
                 dict.defragment(locked, within.cursor, budget, || moved += 1)
             }
@@ -137,11 +138,11 @@ impl Keyspace {
         };
         let Ok(cursor) = next else {
             locked.rollback();
-            let within = within.next(0, locked, keys, budget);
+            let within = within.next(0, locked, index, hashing, budget);
             return Ok(Defragmentation { within, ..from }.go_on());
         };
         locked.commit()?;
-        let within = within.next(cursor, locked, keys, budget);
+        let within = within.next(cursor, locked, index, hashing, budget);
         Ok(Defragmentation { within, moved: from.moved + moved, ..from }.go_on())
     }
 

@@ -60,16 +60,18 @@ impl Within {
     /// Returns the first table among the `count` keys from `from` on.
     pub(crate) fn first(
         shard: &Shard<'_>,
-        (index, hashing): (Index, &Hashing),
+        index: Index,
+        hashing: &Hashing,
         from: u64,
         count: usize,
     ) -> Option<Within> {
-        Within::after(shard, (index, hashing), from, count, None)
+        Within::after(shard, index, hashing, from, count, None)
     }
 
     fn after(
         shard: &Shard<'_>,
-        (index, hashing): (Index, &Hashing),
+        index: Index,
+        hashing: &Hashing,
         from: u64,
         count: usize,
         before: Option<u64>,
@@ -90,7 +92,8 @@ impl Within {
     pub(crate) fn find(
         &self,
         shard: &Shard<'_>,
-        (index, hashing): (Index, &Hashing),
+        index: Index,
+        hashing: &Hashing,
     ) -> Option<(Ptr, Large)> {
         let is_it = |at| table(shard, at).is_some() && entry::hash(shard, at, hashing) == self.hash;
         let at = index.find(shard, self.hash, is_it)?.entry();
@@ -103,12 +106,13 @@ impl Within {
         self,
         cursor: u64,
         shard: &Shard<'_>,
-        (index, hashing): (Index, &Hashing),
+        index: Index,
+        hashing: &Hashing,
         count: usize,
     ) -> Option<Within> {
         if cursor != 0 {
             return Some(Within { cursor, ..self });
         }
-        Within::after(shard, (index, hashing), self.from, count, Some(self.hash))
+        Within::after(shard, index, hashing, self.from, count, Some(self.hash))
     }
 }

@@ -102,7 +102,7 @@ impl Keyspace {
             for &at in &entries {
                 self.look_at(shard, index, at, next, rest);
             }
-            next.within = Within::first(shard, (index, &self.shared.hashing), from, AT_ONCE);
+            next.within = Within::first(shard, index, &self.shared.hashing, from, AT_ONCE);
             let enough =
                 rest.misled || next.keys - begin >= ENTRIES as u64 || !rest.chunks.is_empty();
             if cursor == 0 || enough || next.within.is_some() {
@@ -116,7 +116,7 @@ impl Keyspace {
     fn look_within(&self, shard: &Shard<'_>, within: Within, next: &mut Scrub, rest: &mut Rest) {
         let index = Index::at(shard.root(keys_root(next.db)));
         let mut cursor = 0;
-        if let Some((entry, large)) = within.find(shard, (index, &self.shared.hashing)) {
+        if let Some((entry, large)) = within.find(shard, index, &self.shared.hashing) {
             let mut damaged = false;
             match large {
                 Large::Table(dict) => {
@@ -159,7 +159,7 @@ impl Keyspace {
                 cursor = 0;
             }
         }
-        next.within = within.next(cursor, shard, (index, &self.shared.hashing), AT_ONCE);
+        next.within = within.next(cursor, shard, index, &self.shared.hashing, AT_ONCE);
     }
 
     fn look_at(&self, shard: &Shard<'_>, index: Index, at: Ptr, next: &mut Scrub, rest: &mut Rest) {

@@ -58,7 +58,7 @@ pub(crate) fn copy(
         Layout::List => copy_list(pair, List::from_word(word)),
         Layout::SortedSet => copy_sorted_set(pair, hashing, sorted_set(word)),
         Layout::Stream => {
-            let copied = streams::copy(pair.shards, (pair.from, pair.to), word);
+            let copied = streams::copy(pair.shards, pair.from, pair.to, word);
             copied.map_err(plain)
         }
     }

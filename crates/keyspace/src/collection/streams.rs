@@ -51,7 +51,8 @@ pub(super) fn check<V: View>(
 /// stream is an error: it is not copied in part.
 pub(super) fn copy(
     shards: &mut [Shard<'_>],
-    (from, to): (usize, usize),
+    from: usize,
+    to: usize,
     word: u64,
 ) -> Result<u64, stream::Error> {
     let source = Stream::open(&shards[from], word)?;
@@ -73,13 +74,14 @@ pub(super) fn copy(
     }
     copy.import_header(&source);
     copy.save(&mut shards[to]);
-    copy_groups(shards, (from, to), &source, &copy)?;
+    copy_groups(shards, from, to, &source, &copy)?;
     Ok(copy.word())
 }
 
 fn copy_groups(
     shards: &mut [Shard<'_>],
-    (from, to): (usize, usize),
+    from: usize,
+    to: usize,
     source: &Stream,
     copy: &Stream,
 ) -> Result<(), stream::Error> {
@@ -91,8 +93,8 @@ fn copy_groups(
     for group in groups {
         let name = group.name(&shards[from])?;
         let new = copy.create_group(&mut shards[to], &name, group.last, group.read)?;
-        let consumers = copy_consumers(shards, (from, to), &group, &new)?;
-        copy_pending(shards, (from, to), (&group, &new), &consumers)?;
+        let consumers = copy_consumers(shards, from, to, &group, &new)?;
+        copy_pending(shards, from, to, &group, &new, &consumers)?;
     }
     Ok(())
 }
@@ -100,7 +102,8 @@ fn copy_groups(
 /// Copies the consumers of a group; returns the copies by the place of the original.
 fn copy_consumers(
     shards: &mut [Shard<'_>],
-    (from, to): (usize, usize),
+    from: usize,
+    to: usize,
     group: &Group,
     copy: &Group,
 ) -> Result<HashMap<Ptr, Consumer>, stream::Error> {
@@ -122,8 +125,10 @@ fn copy_consumers(
 /// end their number is the recorded one.
 fn copy_pending(
     shards: &mut [Shard<'_>],
-    (from, to): (usize, usize),
-    (group, copy): (&Group, &Group),
+    from: usize,
+    to: usize,
+    group: &Group,
+    copy: &Group,
     consumers: &HashMap<Ptr, Consumer>,
 ) -> Result<(), stream::Error> {
     const AT_ONCE: usize = 1024;
@@ -146,7 +151,7 @@ fn copy_pending(
                 return Err(Damaged::new("order of pending entries", at, copied, 0).into());
             }
             next = pending.id.next();
-            let delivery = (pending.delivered, pending.count);
+            let delivery = stream::Delivery { at_ms: pending.delivered, count: pending.count };
             copy.deliver(&mut shards[to], consumer, pending.id, delivery)?;
             copied += 1;
         }

@@ -84,7 +84,7 @@ impl EncodedCollection<'_> {
         let fields = if self.has_ttls { FIELDS } else { 0 };
         match before {
             Some((old, before)) => {
-                txn.change_collection(self.place, old, self.head, (before, word));
+                txn.change_collection(self.place, old, self.head, before, word);
                 if old.expiry & FIELDS != fields {
                     txn.move_expiry(self.place, key, old, old.expiry ^ FIELDS)?;
                 }

@@ -297,7 +297,7 @@ impl SortedSetEdit {
             }
             State::Table(sorted_set) => {
                 let sorted_set = *sorted_set;
-                self.remove_from_table(txn, sorted_set, (rank, count, len), take)?;
+                self.remove_from_table(txn, sorted_set, rank, count, len, take)?;
             }
         }
         self.changed = true;
@@ -308,22 +308,24 @@ impl SortedSetEdit {
         &mut self,
         txn: &mut Txn<'_>,
         sorted_set: SortedSet,
-        (rank, count, len): (u64, u64, u64),
+        rank: u64,
+        count: u64,
+        len: u64,
         take: impl FnMut(&[u8], f64),
     ) -> Result<(), Error> {
         let queue = txn.queue(self.place.shard);
         let shard = &mut txn.shards[self.place.shard];
         if count == len {
-            shrink::show(shard, sorted_set, (0, len), self.verify, take)
+            shrink::show(shard, sorted_set, 0, len, self.verify, take)
                 .map_err(|_| self.broken())?;
             self.state = State::Gone;
             return Ok(());
         }
         let hashing = self.hashing;
-        if let Some(few) = shrink::rebuilt(shard, (sorted_set, hashing), (rank, count), self.verify)
+        if let Some(few) = shrink::rebuilt(shard, sorted_set, hashing, rank, count, self.verify)
             .map_err(|error| self.failed(error))?
         {
-            shrink::show(shard, sorted_set, (rank, count), self.verify, take)
+            shrink::show(shard, sorted_set, rank, count, self.verify, take)
                 .map_err(|_| self.broken())?;
             sorted_set.release(shard, queue, OWNER_MEMBERS, OWNER_RANKS)?;
             self.state = State::Table(few);

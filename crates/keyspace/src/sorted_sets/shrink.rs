@@ -20,8 +20,10 @@ const FOR_EACH: u64 = 8;
 /// set.
 pub(super) fn rebuilt(
     shard: &mut Shard<'_>,
-    (sorted_set, hashing): (SortedSet, Hashing),
-    (rank, count): (u64, u64),
+    sorted_set: SortedSet,
+    hashing: Hashing,
+    rank: u64,
+    count: u64,
     verify: bool,
 ) -> Result<Option<SortedSet>, Error> {
     let len = sorted_set.len(shard);
@@ -30,9 +32,9 @@ pub(super) fn rebuilt(
     }
     let mut kept = Vec::new();
     let range_end = rank + count;
-    for range in [(0, rank), (range_end, len.saturating_sub(range_end))] {
+    for (rank, count) in [(0, rank), (range_end, len.saturating_sub(range_end))] {
         let keep = |member: &[u8], score: f64| kept.push((member.to_vec(), score));
-        show(shard, sorted_set, range, verify, keep)?;
+        show(shard, sorted_set, rank, count, verify, keep)?;
     }
     let savepoint = shard.savepoint();
     shard.allow_reserve(true);
@@ -61,7 +63,8 @@ fn write(
 pub(super) fn show(
     shard: &Shard<'_>,
     sorted_set: SortedSet,
-    (rank, count): (u64, u64),
+    rank: u64,
+    count: u64,
     verify: bool,
     mut take: impl FnMut(&[u8], f64),
 ) -> Result<(), Damaged> {

@@ -9,7 +9,8 @@ use crate::Error;
 use crate::layout::STREAM_OWNERS;
 use crate::streams::progress::StreamProgress;
 use crate::streams::{
-    StreamConsumer, StreamEdit, StreamEntry, StreamGroup, StreamId, StreamPending, StreamRef,
+    StreamConsumer, StreamDelivery, StreamEdit, StreamEntry, StreamGroup, StreamId, StreamPending,
+    StreamRef,
 };
 
 /// The entries that were delivered to a consumer.
@@ -230,7 +231,8 @@ impl StreamEdit<'_, '_> {
         &mut self,
         group: &mut StreamGroup,
         consumer: &[u8],
-        (most, keeps): (u64, bool),
+        most: u64,
+        keeps: bool,
         now: u64,
         mut show: impl FnMut(&StreamEntry<'_>),
     ) -> Result<GroupRead, Error> {
@@ -247,20 +249,20 @@ impl StreamEdit<'_, '_> {
         let is_active = keeps && !ids.is_empty();
         let (consumer, made_consumer) = self.see_consumer(group, consumer, now, is_active)?;
         if keeps {
-            ids.iter().try_for_each(|id| self.deliver(group, &consumer, *id, (now, 1)))?;
+            let delivery = StreamDelivery { at_ms: now, count: 1 };
+            ids.iter().try_for_each(|id| self.deliver(group, &consumer, *id, delivery))?;
         }
         self.save_group(group);
         Ok(GroupRead { made_consumer, ids })
     }
 
-    /// Records that an entry was delivered to a consumer: when (unix ms), and how many times. If
-    /// the entry is already pending, it moves to this consumer.
+    /// Records that an entry was delivered to a consumer. If the entry is already pending, it moves to this consumer.
     pub fn deliver(
         &mut self,
         group: &StreamGroup,
         consumer: &StreamConsumer,
         id: StreamId,
-        delivery: (u64, u64),
+        delivery: StreamDelivery,
     ) -> Result<(), Error> {
         let done = match self.read().pending(group, id)? {
             Some(pending) => group.redeliver(self.shard, &pending, consumer, delivery),

@@ -25,8 +25,9 @@ use crate::types::{Encoding, Type};
 use crate::{Db, Entry, Error, Event, Expire, Key, Txn};
 
 pub use structures::stream::{
-    Bound as StreamBound, Consumer as StreamConsumer, Group as StreamGroup, Head as StreamHead,
-    Id as StreamId, Limits as StreamLimits, Pending as StreamPending, Trim as StreamTrim,
+    Bound as StreamBound, Consumer as StreamConsumer, Delivery as StreamDelivery,
+    Group as StreamGroup, Head as StreamHead, Id as StreamId, Limits as StreamLimits,
+    Pending as StreamPending, Trim as StreamTrim,
 };
 
 /// A stream that is read in place.

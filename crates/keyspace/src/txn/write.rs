@@ -221,7 +221,8 @@ impl Txn<'_> {
         place: KeyLocation,
         old: Old,
         head: Head,
-        (before, after): (u64, u64),
+        before: u64,
+        after: u64,
     ) {
         let shard = &mut self.shards[place.shard];
         if before != after {

@@ -106,7 +106,12 @@ fn put_stream(ks: &Keyspace, key: &str) {
                 edit.append(id, &[b"field", b"a value"], StreamLimits::new(512, 100))?;
                 let name: &[u8] = if ms % 2 == 0 { b"alice" } else { b"bob" };
                 let (consumer, _) = edit.see_consumer(&group, name, ms, true)?;
-                edit.deliver(&group, &consumer, id, (ms, 1))?;
+                edit.deliver(
+                    &group,
+                    &consumer,
+                    id,
+                    keyspace::StreamDelivery { at_ms: ms, count: 1 },
+                )?;
             }
             Ok(())
         });

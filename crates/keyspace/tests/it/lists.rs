@@ -171,7 +171,7 @@ fn change(
         match kind {
             0 => txn.lists().set(db(0), &k, index, new, limits()).map(u64::from),
             1 => txn.lists().insert(db(0), &k, index, new, limits()),
-            _ => txn.lists().remove(db(0), &k, (side, most), wanted.as_bytes(), limits()),
+            _ => txn.lists().remove(db(0), &k, side, most, wanted.as_bytes(), limits()),
         }
     });
     match kind {

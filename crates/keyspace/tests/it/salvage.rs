@@ -98,7 +98,7 @@ fn put_stream(edit: &mut keyspace::StreamEdit<'_, '_>) -> Result<(), keyspace::E
         edit.append(id, &[b"field", b"a value"], StreamLimits::new(512, 100))?;
         let name: &[u8] = if ms % 2 == 0 { b"alice" } else { b"bob" };
         let (consumer, _) = edit.see_consumer(&group, name, ms, true)?;
-        edit.deliver(&group, &consumer, id, (ms, 2))?;
+        edit.deliver(&group, &consumer, id, keyspace::StreamDelivery { at_ms: ms, count: 2 })?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::common::maintenance::{
     flip, maintain, reclaim_all, reclaim_in_steps, remove_the_damaged_key,
 };
 use crate::common::{self, NOW, db, emulated, volatile, write};
-use keyspace::{Content, Error, Keyspace, StreamId, StreamLimits, StreamPart};
+use keyspace::{Content, Error, Keyspace, StreamDelivery, StreamId, StreamLimits, StreamPart};
 
 /// In a keyspace of two shards, the first and the third key are in one, the second and the last in
 /// the other.
@@ -40,7 +40,9 @@ fn deliver(ks: &Keyspace, key: &str, group: &str, consumer: &str, ids: &[u64], n
             group.read = Some(now);
             edit.save_group(&mut group);
             let (consumer, _) = edit.see_consumer(&group, consumer.as_bytes(), now, true)?;
-            ids.iter().try_for_each(|ms| edit.deliver(&group, &consumer, id(*ms), (now, 3)))
+            ids.iter().try_for_each(|ms| {
+                edit.deliver(&group, &consumer, id(*ms), StreamDelivery { at_ms: now, count: 3 })
+            })
         })
     })
     .expect("free memory");

@@ -79,7 +79,8 @@ impl Ranked {
 
     /// Returns the range between two bounds of some kind.
     pub(crate) fn between<B>(
-        (start, end): (Bound<B>, Bound<B>),
+        start: Bound<B>,
+        end: Bound<B>,
         edge: impl Fn(B, bool) -> Edge,
     ) -> Ranked {
         let low = match start {
@@ -103,10 +104,11 @@ impl Ranked {
         on: &(impl Execute + ?Sized),
         key: &[u8],
         end: End,
-        (members, batch): (&mut Members, &mut Batch<T>),
+        into: &mut Filling<'_, T>,
         make: &impl Fn(&[u8], f64) -> Result<T, Error>,
         place: &impl Fn(Vec<u8>, f64, End) -> Edge,
     ) -> Result<bool, Error> {
+        let Filling { members, batch } = into;
         members.begin();
         let rest = on.on(&[key], |tx| tx.read_ranked(key, self, end, members, place))?;
         for (member, score) in members.iter() {
@@ -116,6 +118,12 @@ impl Ranked {
         *self = rest;
         Ok(true)
     }
+}
+
+/// A batch to be filled, and where the members for it are copied meanwhile.
+pub(crate) struct Filling<'a, T> {
+    pub(crate) members: &'a mut Members,
+    pub(crate) batch: &'a mut Batch<T>,
 }
 
 /// Members of a batch, one after the other in one buffer.

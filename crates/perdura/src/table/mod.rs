@@ -19,7 +19,7 @@ use std::ops::RangeBounds;
 
 use keyspace::SortedSetRef;
 
-use crate::iter::ranked::{Members, Ranked};
+use crate::iter::ranked::{Filling, Members, Ranked};
 use crate::operations::{Execute, Open, Writable};
 use crate::sorted_sets::LIMITS;
 use crate::{Database, Error, Perdura, RangeIter, Transaction};
@@ -267,8 +267,8 @@ impl<'s, K: Key, V: Value, S: Execute + ?Sized> Table<'s, K, V, S> {
         let name = self.name.clone();
         let mut members = Members::default();
         RangeIter::new(self.on, move |on, end, batch| {
-            let into = (&mut members, batch);
-            range.fetch(on, &name, end, into, &row::decode, &row::next_to::<K>)
+            let mut into = Filling { members: &mut members, batch };
+            range.fetch(on, &name, end, &mut into, &row::decode, &row::next_to::<K>)
         })
     }
 }

@@ -64,7 +64,7 @@ fn edge(mut key: Vec<u8>, after: bool) -> Edge {
 /// Returns the rows whose keys are in a range.
 pub(super) fn range<'r, K: Key>(keys: &impl RangeBounds<K::Ref<'r>>) -> Ranked {
     let bytes = |bound: Bound<&K::Ref<'r>>| bound.map(key_bytes::<K>);
-    Ranked::between((bytes(keys.start_bound()), bytes(keys.end_bound())), edge)
+    Ranked::between(bytes(keys.start_bound()), bytes(keys.end_bound()), edge)
 }
 
 /// Returns the rows whose keys begin with these bytes.

@@ -116,7 +116,7 @@ impl Storage for File {
     }
 
     fn sync(&self) -> io::Result<()> {
-        Ok(calls::sync((0, u64::MAX), || fdatasync(self))?)
+        Ok(calls::sync(0, u64::MAX, || fdatasync(self))?)
     }
 
     fn size(&self) -> io::Result<u64> {

@@ -104,9 +104,9 @@ impl Ground {
     /// Connects a client.
     pub(super) fn client(&self) -> Guest<'_> {
         // A small buffer, so that little fills it.
-        let pair = UnixStream::pair().expect("two sockets");
-        SockRef::from(&pair.1).set_send_buffer_size(SENT_AHEAD).expect("a smaller buffer");
-        let visitor = RefCell::new(self.stage.visit_by(pair, 0));
+        let (socket, served) = UnixStream::pair().expect("two sockets");
+        SockRef::from(&served).set_send_buffer_size(SENT_AHEAD).expect("a smaller buffer");
+        let visitor = RefCell::new(self.stage.visit_by(socket, served, 0));
         let mut guest = Guest { ground: self, visitor, id: 0 };
         guest.id = number(&guest.ask("CLIENT ID"));
         guest

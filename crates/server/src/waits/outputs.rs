@@ -118,7 +118,8 @@ fn prepare(stage: &Stage, lines: &[Words], worker: usize) -> Visitor {
 /// whether it received something afterwards.
 fn notify(
     stage: &Stage,
-    (writer, listener): (&mut Visitor, &mut Visitor),
+    writer: &mut Visitor,
+    listener: &mut Visitor,
     writes: &[Words],
 ) -> Result<(Vec<u8>, bool), String> {
     let end = stage.end();
@@ -163,7 +164,7 @@ fn check_notified(stage: &Stage, listens: &str, writes: &str, worker: usize) {
     let listens_by = requests(&format!("HELLO 3; {listens}"));
     let mut listener = prepare(stage, &listens_by, worker);
     let mut writer = stage.visit(0);
-    let notified = notify(stage, (&mut writer, &mut listener), &requests(writes));
+    let notified = notify(stage, &mut writer, &mut listener, &requests(writes));
     let (notified, _) = notified.unwrap_or_else(|violation| panic!("{violation}: {listens}"));
     assert!(!notified.is_empty(), "nobody is told who did {listens}, of {writes}");
 }
@@ -190,7 +191,7 @@ fn blocked_listeners_are_notified_when_the_write_is_safe() {
             stage.send(&mut listener, &bytes(&[words("BLPOP nothing 0")]));
             listener.forget();
             let mut writer = stage.visit(0);
-            let notified = notify(stage, (&mut writer, &mut listener), &requests(writes));
+            let notified = notify(stage, &mut writer, &mut listener, &requests(writes));
             let (notified, _) =
                 notified.unwrap_or_else(|violation| panic!("{violation}: {listens}"));
             assert!(!notified.is_empty(), "nobody is told who did {listens}, of {writes}");
@@ -212,7 +213,7 @@ fn redirected_invalidations_leave_when_the_write_is_safe() {
             let tracks = requests(&format!("CLIENT TRACKING ON REDIRECT {target}; GET a"));
             let _reader = prepare(stage, &tracks, 0);
             let mut writer = stage.visit(0);
-            let notified = notify(stage, (&mut writer, &mut listener), &requests(writes));
+            let notified = notify(stage, &mut writer, &mut listener, &requests(writes));
             let (notified, _) = notified.unwrap_or_else(|violation| panic!("{violation}"));
             assert!(!notified.is_empty(), "nobody is told of {writes}");
         }
@@ -233,7 +234,7 @@ fn what_a_client_sends_itself_waits_for_its_write() {
             stage.run_idle();
             client.forget();
             let mut other = stage.visit(0);
-            let notified = notify(stage, (&mut client, &mut other), writes);
+            let notified = notify(stage, &mut client, &mut other, writes);
             notified.unwrap_or_else(|violation| panic!("{violation}"));
             assert!(!client.received().is_empty(), "it tells itself nothing: {}", describe(writes));
         }
@@ -270,7 +271,7 @@ fn a_wait_ends_when_what_ended_it_is_safe() {
             let mut blocked = stage.visit(at % 2);
             stage.send(&mut blocked, &bytes(&[words(blocks)]));
             let mut writer = stage.visit(0);
-            let notified = notify(stage, (&mut writer, &mut blocked), &requests(writes));
+            let notified = notify(stage, &mut writer, &mut blocked, &requests(writes));
             let (notified, _) =
                 notified.unwrap_or_else(|violation| panic!("{violation}: {blocks}"));
             assert!(!notified.is_empty(), "{blocks} does not end by {writes}");
@@ -333,7 +334,7 @@ fn lines_and_events_of_any_write_leave_when_it_is_safe() {
             let mut listener = prepare(stage, &requests(&format!("HELLO 3; {listens}")), at % 2);
             let writes = write_to_any(&stage.shared.engine, &mut random);
             let mut writer = stage.visit(0);
-            let notified = notify(stage, (&mut writer, &mut listener), &writes);
+            let notified = notify(stage, &mut writer, &mut listener, &writes);
             let (notified, _) =
                 notified.unwrap_or_else(|violation| panic!("{violation}: {listens}"));
             count += usize::from(!notified.is_empty());

@@ -174,7 +174,7 @@ impl Stage {
     ) -> Stage {
         let mut runtime = Builder::new_current_thread();
         let runtime = runtime.enable_io().enable_time();
-        Stage::of((backend, policy, more), Arc::new(SystemClock), runtime)
+        Stage::of(backend, policy, more, Arc::new(SystemClock), runtime)
     }
 
     /// Starts a server with a clock and a runtime.
@@ -184,11 +184,13 @@ impl Stage {
         clock: Arc<dyn Clock>,
         runtime: &mut Builder,
     ) -> Stage {
-        Stage::of((backend, policy, &[]), clock, runtime)
+        Stage::of(backend, policy, &[], clock, runtime)
     }
 
     fn of(
-        (backend, policy, more): (Backend, &'static str, &[(&'static str, &'static str)]),
+        backend: Backend,
+        policy: &'static str,
+        more: &[(&'static str, &'static str)],
         clock: Arc<dyn Clock>,
         runtime: &mut Builder,
     ) -> Stage {
@@ -247,13 +249,15 @@ impl Stage {
 
     /// Connects a client, which one of the workers serves.
     pub(crate) fn visit(&self, worker: usize) -> Visitor {
-        self.visit_by(UnixStream::pair().expect("two sockets"), worker)
+        let (socket, served) = UnixStream::pair().expect("two sockets");
+        self.visit_by(socket, served, worker)
     }
 
     /// Connects a client by a pair of sockets, the second of which is the server's.
     pub(crate) fn visit_by(
         &self,
-        (socket, served): (UnixStream, UnixStream),
+        socket: UnixStream,
+        served: UnixStream,
         worker: usize,
     ) -> Visitor {
         [&socket, &served].iter().for_each(|socket| socket.set_nonblocking(true).expect("a flag"));

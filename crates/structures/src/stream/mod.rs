@@ -27,7 +27,7 @@ mod words;
 use heap::{Full, Ptr, View};
 
 pub use entry::{Entry, Pairs};
-pub use group::{Consumer, Group, Owners, Pending};
+pub use group::{Consumer, Delivery, Group, Owners, Pending};
 pub use lifecycle::{NodeCopy, WalkItem};
 pub use node::{MAX_BYTES, MAX_COUNT};
 pub use pieces::Piece;

@@ -174,8 +174,18 @@ fn deliver(
     for id in ids {
         let id = Id { ms: *id, seq: 0 };
         match group.pending(shard, id)? {
-            Some(pending) => group.redeliver(shard, &pending, &consumer, (now, 2))?,
-            None => group.deliver(shard, &consumer, id, (now, 1))?,
+            Some(pending) => group.redeliver(
+                shard,
+                &pending,
+                &consumer,
+                structures::stream::Delivery { at_ms: now, count: 2 },
+            )?,
+            None => group.deliver(
+                shard,
+                &consumer,
+                id,
+                structures::stream::Delivery { at_ms: now, count: 1 },
+            )?,
         }
     }
     Ok(())

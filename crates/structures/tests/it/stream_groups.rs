@@ -148,8 +148,18 @@ impl Pair {
             let count = before.map_or(1, |one| one.count + 1);
             let memory = &mut self.memory;
             match before {
-                Some(one) => group.redeliver(memory, &one, &consumer, (now, count)),
-                None => group.deliver(memory, &consumer, id, (now, count)),
+                Some(one) => group.redeliver(
+                    memory,
+                    &one,
+                    &consumer,
+                    structures::stream::Delivery { at_ms: now, count: count },
+                ),
+                None => group.deliver(
+                    memory,
+                    &consumer,
+                    id,
+                    structures::stream::Delivery { at_ms: now, count: count },
+                ),
             }?;
             held.pending.insert(id, (now, count, to.to_vec()));
         }

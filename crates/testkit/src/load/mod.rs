@@ -254,7 +254,7 @@ impl Load {
         loop {
             let done = sent - known.open.len();
             for state in &reached {
-                let differ = differences(state, &found, (began, ended), self.habits.lag);
+                let differ = differences(state, &found, began, ended, self.habits.lag);
                 if differ.is_empty() {
                     known.open.clear();
                     known.state = found;
@@ -369,12 +369,7 @@ fn is_final(reply: &Reply) -> Option<String> {
 }
 
 /// Returns the keys in which two states differ; the second one was read between two moments.
-fn differences(
-    expected: &State,
-    found: &State,
-    (began, ended): (i64, i64),
-    lag: i64,
-) -> Vec<String> {
+fn differences(expected: &State, found: &State, began: i64, ended: i64, lag: i64) -> Vec<String> {
     let differs = |at: &(u8, String)| match (expected.get(at), found.get(at)) {
         (Some(entry), None) => entry.expires.is_none_or(|at| at > ended + lag),
         (Some(entry), Some(other)) => {

@@ -8,8 +8,8 @@ use engine::call::Call;
 use engine::config::Config;
 use engine::failure::{Done, Failure};
 use keyspace::{
-    AbsentKey, Db, FieldTime, Key, MembersEdit, Side, SortedSetEdit, StreamConsumer, StreamEdit,
-    StreamGroup, StreamId, Txn, Type,
+    AbsentKey, Db, FieldTime, Key, MembersEdit, Side, SortedSetEdit, StreamConsumer,
+    StreamDelivery, StreamEdit, StreamGroup, StreamId, Txn, Type,
 };
 use rdb::{Kind, Part, Source};
 
@@ -467,7 +467,12 @@ impl StreamWriter<'_, '_, '_> {
                 let (Some(group), Some(consumer)) = (&self.group, &self.consumer) else {
                     return Ok(false);
                 };
-                self.edit.deliver(group, consumer, *id, (*delivered, *count))?;
+                self.edit.deliver(
+                    group,
+                    consumer,
+                    *id,
+                    StreamDelivery { at_ms: *delivered, count: *count },
+                )?;
             }
         }
         Ok(true)

@@ -3,7 +3,7 @@
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure, SYNTAX};
 use engine::spec::*;
-use keyspace::{StreamEdit, StreamGroup, StreamId, StreamPending, StreamRef, Txn};
+use keyspace::{StreamDelivery, StreamEdit, StreamGroup, StreamId, StreamPending, StreamRef, Txn};
 use resp::Writer;
 
 use super::log::Place;
@@ -79,7 +79,7 @@ fn xautoclaim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 }
 
 /// Whether the consumer was created; and the entries delivered to it, when and how often.
-type Claimed = (bool, Vec<(StreamId, (u64, u64))>);
+type Claimed = (bool, Vec<(StreamId, StreamDelivery)>);
 
 struct Options {
     idle: u64,
@@ -170,8 +170,9 @@ impl Options {
         made |= is_new;
         for pending in &found.claimed {
             let count = pending.count.saturating_add(u64::from(!self.only_ids));
-            edit.deliver(group, &consumer, pending.id, (self.now, count))?;
-            delivered.push((pending.id, (self.now, count)));
+            let delivery = StreamDelivery { at_ms: self.now, count };
+            edit.deliver(group, &consumer, pending.id, delivery)?;
+            delivered.push((pending.id, delivery));
             match self.only_ids {
                 true => reply::id(out, pending.id),
                 false => drop(reply::entry_of(out, &edit.read(), pending.id)?),

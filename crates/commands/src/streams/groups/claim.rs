@@ -3,7 +3,7 @@
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure};
 use engine::spec::*;
-use keyspace::{StreamEdit, StreamGroup, StreamId, Txn};
+use keyspace::{StreamDelivery, StreamEdit, StreamGroup, StreamId, Txn};
 use resp::Writer;
 
 use super::log::Place;
@@ -75,7 +75,7 @@ fn xclaim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 struct Claimed {
     made_consumer: bool,
     shown: usize,
-    delivered: Vec<(StreamId, (u64, u64))>,
+    delivered: Vec<(StreamId, StreamDelivery)>,
     /// Pending entries that are no longer in the stream.
     gone: Vec<StreamId>,
 }
@@ -178,7 +178,7 @@ impl Options {
             // An entry that FORCE makes pending counts as delivered before.
             let before = pending.map_or(1, |pending| pending.count);
             let count = before.saturating_add(u64::from(!self.only_ids));
-            let delivery = (self.at, self.count.unwrap_or(count));
+            let delivery = StreamDelivery { at_ms: self.at, count: self.count.unwrap_or(count) };
             edit.deliver(group, &consumer, id, delivery)?;
             claimed.delivered.push((id, delivery));
             claimed.shown += usize::from(self.show(edit, id, out)?);

@@ -1,7 +1,7 @@
 //! Logs the changes of a group.
 
 use engine::notify::events::EventClass;
-use keyspace::{StreamGroup, StreamId};
+use keyspace::{StreamDelivery, StreamGroup, StreamId};
 
 use crate::blocking::Serving;
 use crate::streams::reply::text;
@@ -21,19 +21,20 @@ impl Place<'_> {
         serving.effects.notify(EventClass::Stream, db, name, self.key);
     }
 
-    /// Logs that an entry was delivered to a consumer, when (unix ms) and how often.
+    /// Logs that an entry was delivered to a consumer.
     pub(super) fn delivered(
         &self,
         serving: &mut Serving<'_>,
         consumer: &[u8],
         id: StreamId,
-        (at, count): (u64, u64),
+        delivery: StreamDelivery,
         last: StreamId,
     ) {
         if !serving.has_log() {
             return serving.wrote_as(&[]);
         }
-        let (id, at, count, last) = (text(id), at.to_string(), count.to_string(), text(last));
+        let (id, last) = (text(id), text(last));
+        let (at, count) = (delivery.at_ms.to_string(), delivery.count.to_string());
         let head: [&[u8]; 6] = [b"XCLAIM", self.key, self.group, consumer, b"0", id.as_bytes()];
         let times: [&[u8]; 4] = [b"TIME", at.as_bytes(), b"RETRYCOUNT", count.as_bytes()];
         let rest: [&[u8]; 4] = [b"FORCE", b"JUSTID", b"LASTID", last.as_bytes()];

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use engine::call::{Call, Run};
 use engine::failure::{Done, Failure};
 use engine::spec::*;
-use keyspace::{Db, Key, StreamEdit, StreamGroup, StreamId, StreamPending, StreamRef, Txn, Type};
+use keyspace::{
+    Db, Key, StreamDelivery, StreamEdit, StreamGroup, StreamId, StreamPending, StreamRef, Txn, Type,
+};
 use resp::{Protocol, Writer};
 
 use super::log::Place;
@@ -125,7 +127,7 @@ struct Reader {
 }
 
 /// Delivered entries: the ID, when (unix ms) and how often.
-type Deliveries = Vec<(StreamId, (u64, u64))>;
+type Deliveries = Vec<(StreamId, StreamDelivery)>;
 
 /// The outcome of a delivery.
 struct Delivered {
@@ -223,7 +225,7 @@ impl Reader {
         let stream = txn.stream(&entry)?;
         let Some(group) = stream.group(&self.group)? else { return Err(LOST_GROUP.into()) };
         if let Some(least) = self.claim
-            && has_claimable(&stream, &group, (now, least))?
+            && has_claimable(&stream, &group, now, least)?
         {
             return Ok(true);
         }
@@ -271,8 +273,8 @@ impl Reader {
         shown += entries.len();
         if self.most == 0 || (shown as u64) < self.most {
             let most = self.most.saturating_sub(shown as u64);
-            let wanted = (most, !self.no_ack);
-            let given = edit.read_group(&mut group, &self.consumer, wanted, now, |entry| {
+            let keeps = !self.no_ack;
+            let given = edit.read_group(&mut group, &self.consumer, most, keeps, now, |entry| {
                 match self.claim {
                     None => reply::entry(out, entry),
                     Some(_) => reply::delivered_entry(out, entry, (0, 0)),
@@ -281,7 +283,8 @@ impl Reader {
             })?;
             made_consumer |= given.made_consumer;
             let kept = given.ids.into_iter().filter(|_| !self.no_ack);
-            entries.extend(kept.map(|id| (id, (now, 1))));
+            let first = StreamDelivery { at_ms: now, count: 1 };
+            entries.extend(kept.map(|id| (id, first)));
         }
         out.finish_array(array, shown);
         Ok(Delivered { made_consumer, entries, group })
@@ -297,7 +300,7 @@ impl Reader {
         out: &mut Writer,
     ) -> Result<(bool, Deliveries), keyspace::Error> {
         let Some(least) = self.claim else { return Ok((false, Deliveries::new())) };
-        let found = claimable(&edit.read(), group, (now, least), self.most)?;
+        let found = claimable(&edit.read(), group, now, least, self.most)?;
         if found.is_empty() {
             return Ok((false, Deliveries::new()));
         }
@@ -309,7 +312,7 @@ impl Reader {
                 reply::delivered_entry(out, entry, before);
                 false
             })?;
-            let delivery = (now, pending.count.saturating_add(1));
+            let delivery = StreamDelivery { at_ms: now, count: pending.count.saturating_add(1) };
             edit.deliver(group, &consumer, pending.id, delivery)?;
             entries.push((pending.id, delivery));
         }
@@ -334,7 +337,8 @@ impl Reader {
         let mut entries = Vec::new();
         for pending in all {
             if reply::entry_of(out, &edit.read(), pending.id)? {
-                let delivery = (now, pending.count.saturating_add(1));
+                let delivery =
+                    StreamDelivery { at_ms: now, count: pending.count.saturating_add(1) };
                 edit.deliver(&group, &consumer, pending.id, delivery)?;
                 entries.push((pending.id, delivery));
             } else {
@@ -361,10 +365,11 @@ impl Reader {
 fn has_claimable(
     stream: &StreamRef<'_>,
     group: &StreamGroup,
-    idle: (u64, u64),
+    now: u64,
+    least: u64,
 ) -> Result<bool, keyspace::Error> {
     let mut found = Ok(false);
-    visit_idle(stream, group, idle, |pending| {
+    visit_idle(stream, group, now, least, |pending| {
         found = stream.contains(pending.id);
         matches!(found, Ok(false))
     })?;
@@ -376,11 +381,12 @@ fn has_claimable(
 fn claimable(
     stream: &StreamRef<'_>,
     group: &StreamGroup,
-    idle: (u64, u64),
+    now: u64,
+    least: u64,
     most: u64,
 ) -> Result<Vec<StreamPending>, keyspace::Error> {
     let (mut oldest, mut failed) = (BTreeMap::new(), None);
-    visit_idle(stream, group, idle, |pending| {
+    visit_idle(stream, group, now, least, |pending| {
         let age = (pending.delivered, pending.id);
         let is_full = most > 0 && oldest.len() as u64 == most;
         if is_full && oldest.last_key_value().is_some_and(|(latest, _)| *latest < age) {
@@ -402,7 +408,8 @@ fn claimable(
 fn visit_idle(
     stream: &StreamRef<'_>,
     group: &StreamGroup,
-    (now, least): (u64, u64),
+    now: u64,
+    least: u64,
     mut visit: impl FnMut(&StreamPending) -> bool,
 ) -> Result<(), keyspace::Error> {
     stream.visit_pending(group, None, StreamId::MIN, |pending| {

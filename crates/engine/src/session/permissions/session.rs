@@ -45,7 +45,8 @@ impl Permissions<'_> {
     pub fn authenticate(
         &self,
         session: &mut Session,
-        (name, password): (&[u8], &[u8]),
+        name: &[u8],
+        password: &[u8],
         command: &[u8],
     ) -> Done {
         // A password is hashed even if there is no such user.
@@ -57,7 +58,7 @@ impl Permissions<'_> {
             }
             None => {
                 let context = context(session);
-                self.log_denied((&session.client, name), Reason::Auth, context, command);
+                self.log_denied(&session.client, name, Reason::Auth, context, command);
                 Err(WRONG_PASS.into())
             }
         }
@@ -69,8 +70,8 @@ impl Permissions<'_> {
         match self.user_who(name, |rules| rules.is_enabled) {
             Some(user) => set_user(session, user, true),
             None => {
-                let by = (&*session.client, name);
-                self.log_denied(by, Reason::Auth, Context::Toplevel, b"tls-cert");
+                let context = Context::Toplevel;
+                self.log_denied(&session.client, name, Reason::Auth, context, b"tls-cert");
             }
         }
     }
@@ -105,7 +106,7 @@ impl Permissions<'_> {
             return Err(failure::NO_AUTH.into());
         }
         check::check(session, command, args).map_err(|denied| {
-            self.record_denied(session, command, args, (denied, context(session)));
+            self.record_denied(session, command, args, denied, context(session));
             refusal(command, denied.reason)
         })
     }
@@ -118,8 +119,8 @@ impl Permissions<'_> {
         let args: Vec<&[u8]> = waiter.command.args.iter().map(|arg| &**arg).collect();
         check::check_rules(&user.rules(), command, &args).map_err(|denied| {
             let object = object(command, &args, denied);
-            let by = (&*waiter.client, user.name());
-            self.log_denied(by, denied.reason, Context::Toplevel, &object);
+            let (client, context) = (&waiter.client, Context::Toplevel);
+            self.log_denied(client, user.name(), denied.reason, context, &object);
             refusal(command, denied.reason)
         })
     }
@@ -194,7 +195,7 @@ impl Permissions<'_> {
         context: Context,
     ) -> Result<(), Reason> {
         check::check(session, command, args).map_err(|denied| {
-            self.record_denied(session, command, args, (denied, context));
+            self.record_denied(session, command, args, denied, context);
             denied.reason
         })
     }
@@ -205,15 +206,17 @@ impl Permissions<'_> {
         session: &Session,
         command: &Command,
         args: &[&[u8]],
-        (denied, context): (Denied, Context),
+        denied: Denied,
+        context: Context,
     ) {
-        let by = (&*session.client, session.user.name());
-        self.log_denied(by, denied.reason, context, &object(command, args, denied));
+        let object = object(command, args, denied);
+        self.log_denied(&session.client, session.user.name(), denied.reason, context, &object);
     }
 
     fn log_denied(
         &self,
-        (client, username): (&Client, &[u8]),
+        client: &Client,
+        username: &[u8],
         reason: Reason,
         context: Context,
         object: &[u8],

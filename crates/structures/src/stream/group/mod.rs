@@ -27,7 +27,7 @@ use heap::{Full, Ptr, View};
 
 pub use consumer::Consumer;
 pub use lifecycle::Owners;
-pub use pending::Pending;
+pub use pending::{Delivery, Pending};
 
 pub(super) use check::salvage_walk;
 

@@ -17,6 +17,15 @@ pub(super) const PENDING_WORDS: usize = 5;
 /// The word of the sequence number.
 const SEQ: u64 = 16;
 
+/// When an entry was delivered last, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Unix time in milliseconds.
+    pub at_ms: u64,
+    /// How many times it was delivered.
+    pub count: u64,
+}
+
 /// An entry that was delivered and has not been acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
@@ -106,15 +115,15 @@ impl Group {
         item.map(|item| Ok(Pending::read(view, Ptr::from_raw(item.second))?.id)).transpose()
     }
 
-    /// Records that an entry that is not yet pending in the group was delivered to a consumer: when
-    /// (unix ms), and how many times.
+    /// Records that an entry that is not yet pending in the group was delivered to a consumer.
     pub fn deliver<S: Store>(
         &self,
         store: &mut S,
         consumer: &Consumer,
         id: Id,
-        (delivered, count): (u64, u64),
+        delivery: Delivery,
     ) -> Result<(), Error> {
+        let Delivery { at_ms: delivered, count } = delivery;
         let words = [id.ms, id.seq, delivered, count, consumer.at.raw()];
         let at = words::create(store, PENDING, &words, &[])?;
         let pending = Pending { at, consumer: consumer.at, id, delivered, count };
@@ -123,19 +132,20 @@ impl Group {
         consumer.take_on(store, &pending)
     }
 
-    /// Records to whom a pending entry is delivered now, when, and how many times.
+    /// Records to whom a pending entry is delivered now.
     pub fn redeliver<S: Store>(
         &self,
         store: &mut S,
         pending: &Pending,
         consumer: &Consumer,
-        (delivered, count): (u64, u64),
+        delivery: Delivery,
     ) -> Result<(), Error> {
         if pending.consumer != consumer.at {
             let old = Consumer::read(store, pending.consumer)?;
             pending.take_out(store, old.pending_tree())?;
             consumer.take_on(store, pending)?;
         }
+        let Delivery { at_ms: delivered, count } = delivery;
         pending.rewrite(store, Pending { delivered, count, consumer: consumer.at, ..*pending });
         Ok(())
     }
