@@ -242,65 +242,72 @@ const COMMANDS: &[&str] = &[
 /// First what connections are made of, then the state that all threads share, the worker, its
 /// periodic work and its connections, and last the threads and what starts them.
 const SERVER: &[&str] = &[
-    "text",
+    "net",
+    "pool",
+    "replication",
+    "process",
+    "durability",
+    "threads",
+    "dump",
+    "process/text",
     "config",
-    "log",
-    "machine",
+    "process/log",
+    "process/machine",
     "limits",
-    "tls",
-    "stream",
-    "meter",
-    "oom_score",
-    "shutdown",
-    "supervisor",
-    "input",
-    "output",
-    "pool_journal",
-    "commit_barrier",
-    "rates",
-    "unsynced",
-    "disks",
-    "spool",
-    "key_delay",
-    "loading",
-    "append_only",
-    "media",
-    "data_dir",
-    "unix_socket",
-    "pool_lock",
-    "other_stores",
-    "store",
-    "ports",
-    "scrub_progress",
-    "pid_file",
-    "pool_rescue",
-    "pool_files",
+    "net/tls",
+    "net/socket",
+    "net/meter",
+    "process/oom_score",
+    "process/shutdown",
+    "process/supervisor",
+    "net/input",
+    "net/output",
+    "pool/journal",
+    "durability/commit_barrier",
+    "net/rates",
+    "durability/unsynced",
+    "process/disks",
+    "net/spool",
+    "dump/key_delay",
+    "dump/load_progress",
+    "durability/append_only",
+    "pool/media",
+    "process/data_dir",
+    "net/unix_socket",
+    "pool/lock",
+    "pool/other_stores",
+    "pool/store",
+    "net/ports",
+    "pool/scrub_progress",
+    "process/pid_file",
+    "pool/rescue",
+    "pool/seen_files",
     "shared",
-    "ring_file",
-    "position",
-    "discard",
-    "client_memory",
-    "pool_file",
-    "log_file",
-    "listen",
+    "replication/ring_file",
+    "replication/position",
+    "net/discard",
+    "net/client_memory",
+    "pool/watch",
+    "durability/append_only_watch",
+    "net/listen",
     "metrics",
-    "replicas",
+    "replication/replicas",
     "apply",
-    "worker",
-    "housekeeping",
-    "connection",
-    "workers",
-    "jobs",
-    "scrub",
+    "threads/worker",
+    "threads/housekeeping",
+    "net/connection",
+    "threads/workers",
+    "threads/jobs",
+    "pool/scrub",
     "cli",
     "users",
-    "save",
+    "dump/save",
     "chunks",
-    "primary_target",
+    "replication/primary_target",
     "host",
-    "last_replicas",
-    "load",
-    "primary_link",
+    "replication/last_replicas",
+    "dump/load",
+    "replication/primary_link",
     "serve",
     "waits",
     "thresholds",
@@ -310,9 +317,13 @@ fn sources(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates").join(name).join("src")
 }
 
-/// Crates whose modules are the files in their folders: `session/client.rs` and the folder
+/// Returns true if the files of a crate's folder are modules: `session/client.rs` and the folder
 /// `session/client` are the module `session/client`, and `session/mod.rs` is `session`.
-const BY_FILES: &[&str] = &["engine"];
+fn has_modules(crate_name: &str, folder: &str) -> bool {
+    const OF_SERVER: [&str; 7] =
+        ["net", "pool", "replication", "process", "durability", "threads", "dump"];
+    crate_name == "engine" || crate_name == "server" && OF_SERVER.contains(&folder)
+}
 
 /// A source file: its folder or, at the top, its own name; its name in the folder; its code without
 /// tests and comments.
@@ -328,7 +339,7 @@ fn files(name: &str) -> Vec<File> {
     let mut files = Vec::new();
     for path in entries(&sources(name)) {
         let module = stem(&path);
-        if path.is_dir() && BY_FILES.contains(&name) {
+        if path.is_dir() && has_modules(name, &module) {
             add_modules(&module, &path, &mut files);
         } else if path.is_dir() {
             add_folder(&module, &path, &mut files);
@@ -448,7 +459,7 @@ fn reexports(crate_name: &str) -> BTreeMap<String, String> {
     let lib = read("lib", &sources(crate_name).join("lib.rs")).code;
     add_reexports("", &lib, &mut names);
     for File { module, name, code, .. } in files(crate_name) {
-        if BY_FILES.contains(&crate_name) && name == "mod" && !module.contains('/') {
+        if has_modules(crate_name, &module) && name == "mod" {
             add_reexports(&format!("{module}/"), &code, &mut names);
         }
     }

@@ -11,16 +11,19 @@ use std::sync::atomic::Ordering::Relaxed;
 use commands::{Engine, EventClasses, Quorum, Settings};
 use keyspace::{Eviction, Policy};
 
-use crate::append_only::fsync;
-use crate::client_memory;
 use crate::config::choice::{EvictionPolicy, NewUserChannels, OomScoreAdj};
 use crate::config::row::{Effect, Row};
 use crate::config::special::SAVE_POINTS;
 use crate::config::{Refusal, Values};
-use crate::pool_journal::policy;
+use crate::durability::append_only::fsync;
+use crate::net::client_memory;
+use crate::net::listen;
+use crate::net::tls;
+use crate::pool::journal::policy;
+use crate::pool::store::{Backend, Report};
+use crate::process::machine;
+use crate::replication::replicas;
 use crate::shared::Shared;
-use crate::store::{Backend, Report};
-use crate::{listen, machine, replicas, tls};
 
 /// Files that the server itself keeps open, in addition to its clients' sockets.
 const OWN_FILES: u64 = 32;
@@ -194,7 +197,7 @@ fn store(effect: Effect, shared: &Shared, values: &Values) {
             let quorum = Quorum { replicas, durable };
             engine.replication().set_quorum(quorum, values.repl_acknowledge_timeout);
         }
-        Effect::SetLogLevel => crate::log::set_level(values.loglevel),
+        Effect::SetLogLevel => crate::process::log::set_level(values.loglevel),
         Effect::PublishEvents => {
             engine.set_events(EventClasses::parse(&values.notify_keyspace_events));
         }
@@ -322,9 +325,9 @@ fn allow_clients(wanted: u64) -> Result<(), String> {
 
 fn change_dir(shared: &Shared, dir: &str) -> Result<(), String> {
     let is_there = std::fs::read_dir(dir);
-    is_there.map_err(|error| crate::text::os_error(&error))?;
+    is_there.map_err(|error| crate::process::text::os_error(&error))?;
     shared.data_dir.move_to(Path::new(dir), shared.log.get().is_some())?;
-    std::env::set_current_dir(dir).map_err(|error| crate::text::os_error(&error))
+    std::env::set_current_dir(dir).map_err(|error| crate::process::text::os_error(&error))
 }
 
 /// Lets the pool become this large, or no larger than that.
@@ -351,7 +354,7 @@ fn resize_pool(shared: &Shared, wanted: u64) -> Result<(), String> {
 pub(crate) fn oom_score(shared: &Shared, values: &Values) -> Result<(), String> {
     let is_replica = shared.engine.replication().is_replica();
     shared.oom_score.apply(values, is_replica).map_err(|error| {
-        tracing::warn!("Unable to write oom_score_adj: {}", crate::text::os_error(&error));
+        tracing::warn!("Unable to write oom_score_adj: {}", crate::process::text::os_error(&error));
         String::from("Failed to set current oom_score_adj. Check server logs.")
     })
 }

@@ -2,5 +2,5 @@
 //! `pub` and says its unit, for tests that pass values with sizes around each of them through every
 //! input and output (`tests/roundtrip/chunks.rs`, which names all of them).
 
-pub use crate::input::{FULL as INPUT, MOST_READ, PIECE as INPUT_PIECE};
-pub use crate::save::send::PIECE as SENT_PIECE;
+pub use crate::dump::save::send::PIECE as SENT_PIECE;
+pub use crate::net::input::{FULL as INPUT, MOST_READ, PIECE as INPUT_PIECE};

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use crate::config::file;
 use crate::config::row::Row;
-use crate::text::quote;
+use crate::process::text::quote;
 
 /// The demand of the command line.
 #[derive(Debug, PartialEq, Eq)]

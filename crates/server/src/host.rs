@@ -12,17 +12,22 @@ use commands::Primary;
 use commands::admin::{DiskFacts, Facts, Host, PassDump, Persistence, SaveLocked, SentDump, Wire};
 use commands::{Failure, LOADING_DATA};
 
-use crate::append_only::{self, AppendOnly};
+use crate::apply;
 use crate::config::choice::{AppendFsync, Permission};
 use crate::config::row::{Effect, Row};
 use crate::config::{Refusal, Values, rewrite};
-use crate::meter::{self, Totals};
-use crate::primary_target::PrimaryTarget;
-use crate::save::{self, Saver};
+use crate::dump::save::{self, Saver};
+use crate::durability::append_only::{self, AppendOnly};
+use crate::net::meter::{self, Totals};
+use crate::pool::other_stores;
+use crate::pool::store::Backend;
+use crate::pool::watch;
+use crate::process::disks;
+use crate::process::machine;
+use crate::process::shutdown::Request;
+use crate::replication::primary_target::PrimaryTarget;
 use crate::shared::Shared;
-use crate::shutdown::Request;
-use crate::store::Backend;
-use crate::{apply, disks, machine, other_stores, pool_file, users};
+use crate::users;
 
 /// The interface through which commands reach the server.
 pub(crate) struct Server {
@@ -98,7 +103,7 @@ impl Host for Server {
                 Ok(())
             }
             Err(error) => {
-                let why = crate::text::os_error(&error);
+                let why = crate::process::text::os_error(&error);
                 tracing::warn!("CONFIG REWRITE failed: {why}");
                 Err(Failure::text(format!("ERR Rewriting config file: {why}")))
             }
@@ -205,7 +210,7 @@ impl Host for Server {
             Err(error) => Err(Failure::text(format!(
                 "ERR Error trying to load the RDB dump ({}): {}, check server logs.",
                 path.display(),
-                crate::text::os_error(&error)
+                crate::process::text::os_error(&error)
             ))),
         }
     }
@@ -281,7 +286,7 @@ impl Host for Server {
 
     fn read_acl_file(&self) -> io::Result<Vec<u8>> {
         let text = users::read_file(&self.shared.config.values());
-        text.map_err(|error| io::Error::other(crate::text::os_error(&error)))
+        text.map_err(|error| io::Error::other(crate::process::text::os_error(&error)))
     }
 
     fn write_acl_file(&self, text: &[u8]) -> io::Result<()> {
@@ -390,7 +395,7 @@ impl Server {
     /// FORCE.
     pub(crate) fn save_before_end(&self, request: Request) -> Result<(), Failure> {
         self.save_last_dump(request)?;
-        match pool_file::rescue(&self.shared) {
+        match watch::rescue(&self.shared) {
             Ok(()) => Ok(()),
             Err(why) if request.force => {
                 tracing::warn!("The pool's data is not written, but FORCE was asked for: {why}");

@@ -15,27 +15,33 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::apply;
 use crate::cli::Arguments;
 use crate::config::choice::AppendFsync;
 use crate::config::file::{ReadError, Reader, escape};
 use crate::config::{self, Config, Values};
+use crate::dump::load;
+use crate::dump::save::Saver;
 use crate::host::Server;
-use crate::listen::{self, ListenError};
-use crate::log;
-use crate::meter::Meter;
-use crate::pool_journal::{self, PoolJournal};
-use crate::save::Saver;
+use crate::metrics;
+use crate::net::listen::{self, ListenError};
+use crate::net::meter::Meter;
+use crate::net::tls::{self, Tls, TlsError};
+use crate::pool::journal::{self, PoolJournal};
+use crate::pool::scrub;
+use crate::pool::store::{self, Store, StoreError};
+use crate::process::log;
+use crate::process::machine;
+use crate::process::pid_file;
+use crate::process::shutdown::Request;
+use crate::process::supervisor::Supervisor;
+use crate::replication::position;
+use crate::replication::primary_link;
 use crate::shared::{Parts, Shared};
-use crate::shutdown::Request;
-use crate::store::{self, Store, StoreError};
-use crate::supervisor::Supervisor;
-use crate::tls::{self, Tls, TlsError};
+use crate::threads::housekeeping;
+use crate::threads::jobs;
+use crate::threads::workers::Workers;
 use crate::users::{self, UsersError};
-use crate::workers::Workers;
-use crate::{
-    apply, housekeeping, jobs, load, machine, metrics, pid_file, pool_file, position, primary_link,
-    scrub,
-};
 
 /// Why the server cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -312,7 +318,7 @@ pub(crate) fn build_shared_state(parts: Parts) -> Result<Arc<Shared>, ServeError
     let journal = PoolJournal::start(
         &store.keyspace,
         store.report.pool.clone(),
-        pool_journal::policy(&values),
+        journal::policy(&values),
         threads,
     );
     let shared = Shared {
@@ -558,7 +564,7 @@ fn shut_down(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
     if let Some(journal) = &shared.journal {
         journal.stop();
     }
-    if let Err(why) = pool_file::close(shared) {
+    if let Err(why) = crate::pool::watch::close(shared) {
         tracing::error!("The pool could not be closed: {why}");
         code = ExitCode::FAILURE;
     }

@@ -11,21 +11,21 @@ use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::config::choice::AppendFsync;
-use crate::data_dir::DataDir;
+use crate::dump::load_progress::LoadProgress;
+use crate::durability::unsynced::Unsynced;
 use crate::limits::Limits;
-use crate::loading::LoadProgress;
-use crate::meter::Meter;
-use crate::oom_score::OomScore;
-use crate::pool_files::PoolFiles;
-use crate::pool_journal::PoolJournal;
-use crate::ports::Ports;
-use crate::rates::Rates;
-use crate::scrub_progress::ScrubProgress;
-use crate::shutdown::Shutdown;
-use crate::store::{Report, Store};
-use crate::supervisor::Supervisor;
-use crate::tls::Tls;
-use crate::unsynced::Unsynced;
+use crate::net::meter::Meter;
+use crate::net::ports::Ports;
+use crate::net::rates::Rates;
+use crate::net::tls::Tls;
+use crate::pool::journal::PoolJournal;
+use crate::pool::scrub_progress::ScrubProgress;
+use crate::pool::seen_files::PoolFiles;
+use crate::pool::store::{Report, Store};
+use crate::process::data_dir::DataDir;
+use crate::process::oom_score::OomScore;
+use crate::process::shutdown::Shutdown;
+use crate::process::supervisor::Supervisor;
 
 /// The parts of the shared state.
 pub(crate) struct Parts {

@@ -61,7 +61,7 @@ pub(crate) fn read(values: &Values) -> Result<UserSet, UsersError> {
         return Err(UsersError::Both { file: name, line, text });
     }
     let text = read_file(values).map_err(|error| {
-        let why = crate::text::os_error(&error);
+        let why = crate::process::text::os_error(&error);
         UsersError::File(format!("Error loading ACLs, opening file '{name}': {why}"))
     })?;
     commands::read_users_file(&name, &text, all_channels).map_err(UsersError::File)

@@ -256,7 +256,8 @@ impl StreamEdit<'_, '_> {
         Ok(GroupRead { made_consumer, ids })
     }
 
-    /// Records that an entry was delivered to a consumer. If the entry is already pending, it moves to this consumer.
+    /// Records that an entry was delivered to a consumer. If the entry is already pending, it moves
+    /// to this consumer.
     pub fn deliver(
         &mut self,
         group: &StreamGroup,

@@ -249,7 +249,7 @@ fn lossy(bytes: &[u8]) -> String {
 fn open(file: &Path) -> Result<String, ReadError> {
     let bytes = std::fs::read(file).map_err(|error| ReadError::Open {
         file: file.to_owned(),
-        reason: crate::text::os_error(&error),
+        reason: crate::process::text::os_error(&error),
     })?;
     Ok(escape(&bytes))
 }

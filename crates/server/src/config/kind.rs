@@ -115,7 +115,7 @@ impl Kind {
         match self {
             Kind::Memory(..) => integer(value).map_or_else(plain, in_units),
             Kind::Text | Kind::FileName | Kind::FileNameSet | Kind::Dir | Kind::Events => {
-                crate::text::quote(value)
+                crate::process::text::quote(value)
             }
             _ if value.is_empty() => "\"\"".into(),
             _ => plain(),

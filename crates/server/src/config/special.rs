@@ -27,7 +27,8 @@ fn joined(words: &[&[u8]]) -> Vec<u8> {
 pub(super) fn directory(word: &[u8]) -> Result<Vec<u8>, String> {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     let path = std::path::Path::new(std::ffi::OsStr::from_bytes(word));
-    let full = std::fs::canonicalize(path).map_err(|error| crate::text::os_error(&error))?;
+    let full =
+        std::fs::canonicalize(path).map_err(|error| crate::process::text::os_error(&error))?;
     if !full.is_dir() {
         return Err("Not a directory".into());
     }

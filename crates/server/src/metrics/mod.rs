@@ -26,7 +26,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::config::Values;
-use crate::listen::{self, ListenError};
+use crate::net::listen::{self, ListenError};
 use crate::shared::Shared;
 use http::Answer;
 
@@ -84,7 +84,7 @@ pub(crate) fn start(
     let Some(Sockets { sockets, bind, port }) = sockets else { return Ok(None) };
     let failed = |error: io::Error| ListenError::Socket {
         address: format!("{bind}:{port}"),
-        reason: crate::text::os_error(&error),
+        reason: crate::process::text::os_error(&error),
     };
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_io().enable_time().max_blocking_threads(1).build();

@@ -2,8 +2,8 @@
 
 use super::ground::{Ground, Guest};
 use super::{Above, At, Row, row};
-use crate::listen::admit;
-use crate::stream::UnregisteredSocket;
+use crate::net::listen::admit;
+use crate::net::socket::UnregisteredSocket;
 use crate::waits::wire::request;
 
 use std::io::Read;

@@ -10,8 +10,8 @@ use commands::{Client, Clock};
 use socket2::SockRef;
 use tokio::runtime::Builder;
 
-use crate::housekeeping::{self, Rounds};
 use crate::serve::tick;
+use crate::threads::housekeeping::{self, Rounds};
 use crate::waits::stage::{Backend, Stage, Visitor};
 use crate::waits::wire;
 
@@ -98,7 +98,7 @@ impl Ground {
     }
 
     pub(super) fn scrub(&self) {
-        crate::scrub::round(&self.stage.shared, &mut self.scrubbed.borrow_mut());
+        crate::pool::scrub::round(&self.stage.shared, &mut self.scrubbed.borrow_mut());
     }
 
     /// Connects a client.

@@ -12,7 +12,7 @@ use super::ground::Ground;
 use super::{At, Row, row};
 use crate::config::Values;
 use crate::metrics::http;
-use crate::tls::Tls;
+use crate::net::tls::Tls;
 
 /// Returns both ends of a connection; the second is the server's.
 fn pair(ground: &Ground) -> (TcpStream, tokio::net::TcpStream) {

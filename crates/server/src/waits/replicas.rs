@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::requests::words;
 use super::stage::{Backend, Stage, Visitor};
 use super::{bytes, for_each_stage};
-use crate::position;
+use crate::replication::position;
 
 /// Maximum time for a dump, which another thread makes.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -22,17 +22,18 @@ use rustix::io::Errno;
 use tokio::runtime::{Builder, Runtime};
 
 use super::medium::Medium;
-use crate::append_only::{self, AppendOnly};
 use crate::config::{Config, Values};
-use crate::connection::Connection;
+use crate::dump::save::Saver;
+use crate::durability::append_only::{self, AppendOnly};
 use crate::host::Server;
-use crate::save::Saver;
+use crate::net::connection::Connection;
+use crate::net::socket::Stream;
+use crate::pool::store;
+use crate::process::supervisor::Supervisor;
 use crate::serve::build_shared_state;
 use crate::shared::{Parts, Shared};
-use crate::stream::Stream;
-use crate::supervisor::Supervisor;
-use crate::worker::{Worker, flush, give_space};
-use crate::{jobs, store};
+use crate::threads::jobs;
+use crate::threads::worker::{Worker, flush, give_space};
 
 /// Turns of the runtime after which everything that can happen has happened: some four are needed
 /// to read, execute, wake another client and write.
