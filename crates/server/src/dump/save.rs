@@ -27,7 +27,7 @@ use crate::net::spool;
 use crate::pool::other_stores;
 use crate::replication::position;
 use crate::shared::Shared;
-use crate::threads::housekeeping::contained;
+use crate::threads::contained::contained;
 
 /// After a failed save, the next automatic one is tried when more than this has passed.
 const RETRY_AFTER: Duration = Duration::from_secs(5);

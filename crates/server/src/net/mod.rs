@@ -4,12 +4,13 @@
 //! - `socket`, `tls`: a client's socket, of whatever kind.
 //! - `connection`: reads, executes and writes, by `input` and `output`; `spool` holds large values,
 //!   `discard` frees large buffers.
-//! - `client_memory`: the limit of what all clients take.
+//! - `client_memory`, `idle_clients`: the limit of what all clients take, and of their idleness.
 //! - `meter`, `rates`: counters of what was read, written and executed.
 
 pub(crate) mod client_memory;
 pub(crate) mod connection;
 pub(crate) mod discard;
+pub(crate) mod idle_clients;
 pub(crate) mod input;
 pub(crate) mod listen;
 pub(crate) mod meter;

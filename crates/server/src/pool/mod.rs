@@ -4,8 +4,10 @@
 //! - `lock`, `watch`, `seen_files`, `rescue`: a pool in use by another process, or moved, removed
 //!   or cut short while it is served.
 //! - `journal`: what replies wait for, if the pool is on an ordinary disk.
+//! - `free_space`: what is not used is given back.
 //! - `scrub`, `scrub_progress`: the search for damage.
 
+pub(crate) mod free_space;
 pub(crate) mod journal;
 pub(crate) mod lock;
 pub(crate) mod media;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use keyspace::{Keyspace, Scrub};
 
 use crate::shared::Shared;
-use crate::threads::housekeeping::contained;
+use crate::threads::contained::contained;
 
 /// Bytes between two pauses.
 const STRIDE: u64 = 256 << 10;

@@ -20,7 +20,7 @@ use self::receive::{LinkError, Receiver};
 use crate::host::Server;
 use crate::replication::position;
 use crate::replication::primary_target::Target;
-use crate::threads::housekeeping::contained;
+use crate::threads::contained::contained;
 
 /// The pause before the first try after the link has ended; it doubles with each try,
 const FIRST_RETRY: Duration = Duration::from_millis(20);

@@ -14,7 +14,7 @@ use pmem::ChargedClient;
 
 use crate::net::meter::fenced_since;
 use crate::shared::Shared;
-use crate::threads::housekeeping::contained;
+use crate::threads::contained::contained;
 
 /// Lets threads of the server run the engine's jobs.
 pub(crate) fn start(shared: &Arc<Shared>) {

@@ -2,9 +2,12 @@
 //!
 //! - `worker`, `workers`: those that serve connections.
 //! - `jobs`: those for commands that take long.
-//! - `housekeeping`: periodic work.
+//! - `periodic`: the periodic work of the workers, in `contained` steps.
+//! - `housekeeping`: the thread for periodic work that may block.
 
+pub(crate) mod contained;
 pub(crate) mod housekeeping;
 pub(crate) mod jobs;
+pub(crate) mod periodic;
 pub(crate) mod worker;
 pub(crate) mod workers;

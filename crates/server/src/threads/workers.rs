@@ -22,7 +22,7 @@ use crate::net::connection::Connection;
 use crate::net::socket::{HandOff, Registered, Stream, UnregisteredSocket};
 use crate::net::tls::Acceptor;
 use crate::shared::Shared;
-use crate::threads::housekeeping;
+use crate::threads::periodic;
 use crate::threads::worker::{Worker, flush, give_space};
 
 /// Connections that a worker accepts at once.
@@ -78,8 +78,8 @@ async fn work(
 ) {
     tokio::spawn(flush(Arc::clone(&worker)));
     tokio::spawn(give_space(Arc::clone(&worker)));
-    tokio::spawn(housekeeping::periodic(Arc::clone(&worker)));
-    tokio::spawn(housekeeping::serve_locked(Arc::clone(&worker)));
+    tokio::spawn(periodic::run(Arc::clone(&worker)));
+    tokio::spawn(periodic::serve_locked(Arc::clone(&worker)));
     let arrive = async {
         let mut new = Vec::new();
         while arrivals.recv_many(&mut new, MOST_AT_ONCE).await > 0 {

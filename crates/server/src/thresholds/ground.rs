@@ -11,7 +11,8 @@ use socket2::SockRef;
 use tokio::runtime::Builder;
 
 use crate::serve::tick;
-use crate::threads::housekeeping::{self, Rounds};
+use crate::threads::housekeeping::Rounds;
+use crate::threads::periodic;
 use crate::waits::stage::{Backend, Stage, Visitor};
 use crate::waits::wire;
 
@@ -61,7 +62,7 @@ impl Ground {
         let runtime = runtime.enable_io().enable_time().start_paused(true);
         let stage = Stage::by(backend, "everysec", Arc::clone(&clock) as Arc<dyn Clock>, runtime);
         for worker in &stage.workers {
-            stage.runtime.spawn(housekeeping::periodic(Arc::clone(worker)));
+            stage.runtime.spawn(periodic::run(Arc::clone(worker)));
         }
         let rounds = RefCell::new(Rounds::new(clock.monotonic()));
         Ground { stage, clock, rounds, scrubbed: RefCell::new(None) }

@@ -28,7 +28,7 @@ use super::{BUSY_WAIT, Busy, Saver, State};
 use crate::dump::key_delay::KeyDelay;
 use crate::net::spool;
 use crate::process::machine;
-use crate::threads::housekeeping::contained;
+use crate::threads::contained::contained;
 
 /// Maximum of receivers that are served, or wait.
 const MOST: usize = 16;
