@@ -8,6 +8,7 @@
 //! then on: the link ends.
 
 use engine::Engine;
+use engine::execute::OneByOne;
 use engine::execute::request::Request;
 use engine::session::Session;
 use keyspace::Db;
@@ -84,7 +85,7 @@ impl<'e> Applier<'e> {
                         at += run.requests;
                         continue;
                     }
-                    Err(refused) => alone = refused,
+                    Err(OneByOne(requests)) => alone = requests,
                 }
             }
             self.cover();

@@ -53,7 +53,7 @@ pub use create::{EngineOptions, read_user_lines, read_users_file, renamed_table}
 pub use engine::clock::{Clock, SystemClock};
 pub use engine::config::{Config, REDIS_VERSION, Settings};
 pub use engine::execute::request::{Batch, Request};
-pub use engine::execute::{Evicted, Executed};
+pub use engine::execute::{Evicted, Executed, OneByOne};
 pub use engine::failure::{Done, Failure, LOADING_DATA};
 pub use engine::fault_points::FaultPoint;
 pub use engine::line_text::{in_field, in_line};

@@ -72,7 +72,7 @@ impl Keyspace {
         now: u64,
         random: u64,
     ) -> Result<Option<Txn<'_>>, Error> {
-        let Some(mut txn) = self.stage_eviction_step(budget, now, random)? else {
+        let Some(mut txn) = self.stage_eviction_if_over_limit(budget, now, random)? else {
             return Ok(None);
         };
         txn.commit().map_err(|_| Error::ReadOnly)?;
@@ -80,7 +80,7 @@ impl Keyspace {
     }
 
     /// Like [`Keyspace::evict_step`], but the caller commits the transaction.
-    pub fn stage_eviction_step(
+    pub fn stage_eviction_if_over_limit(
         &self,
         budget: usize,
         now: u64,
@@ -93,8 +93,8 @@ impl Keyspace {
         self.stage_eviction(budget, now, random)
     }
 
-    /// Like [`Keyspace::stage_eviction_step`], however much is in use: for a writer for which the
-    /// heap had no block.
+    /// Like [`Keyspace::stage_eviction_if_over_limit`], however much is in use: for a writer for
+    /// which the heap had no block.
     pub fn stage_eviction(
         &self,
         budget: usize,

@@ -21,7 +21,10 @@ pub(super) const DELETE: CommandSpec = CommandSpec {
     acl: ACL_SCRIPTING,
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
     args: &[string("library-name")],
-    run: Run::Walk(|call| call.engine.transact(call, Scope::All, delete), delete),
+    run: Run::OwnLocks {
+        run: |call| call.engine.transact(call, Scope::All, delete),
+        within: delete,
+    },
     ..CommandSpec::EMPTY
 };
 
@@ -31,7 +34,7 @@ pub(super) const FLUSH: CommandSpec = CommandSpec {
     complexity: "O(N) where N is the number of functions deleted",
     arity: -2,
     args: &[oneof("async", &[token("async", "ASYNC"), token("sync", "SYNC")]).optional()],
-    run: Run::Walk(|call| call.engine.transact(call, Scope::All, flush), flush),
+    run: Run::OwnLocks { run: |call| call.engine.transact(call, Scope::All, flush), within: flush },
     ..DELETE
 };
 

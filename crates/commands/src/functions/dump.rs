@@ -27,7 +27,7 @@ pub(super) const DUMP: CommandSpec = CommandSpec {
     arity: 2,
     flags: NOSCRIPT,
     acl: ACL_SCRIPTING,
-    run: Run::Walk(dump_alone, dump),
+    run: Run::OwnLocks { run: dump_alone, within: dump },
     ..CommandSpec::EMPTY
 };
 
@@ -47,7 +47,7 @@ pub(super) const RESTORE: CommandSpec = CommandSpec {
         )
         .optional(),
     ],
-    run: Run::Walk(restore_alone, restore_within),
+    run: Run::OwnLocks { run: restore_alone, within: restore_within },
     ..DUMP
 };
 

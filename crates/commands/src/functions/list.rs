@@ -26,7 +26,7 @@ pub(super) const LIST: CommandSpec = CommandSpec {
         string("library-name-pattern").token("LIBRARYNAME").optional(),
         token("withcode", "WITHCODE").optional(),
     ],
-    run: Run::Walk(alone, list),
+    run: Run::OwnLocks { run: alone, within: list },
     ..CommandSpec::EMPTY
 };
 
@@ -40,7 +40,10 @@ pub(super) const STATS: CommandSpec = CommandSpec {
     flags: NOSCRIPT | ALLOW_BUSY,
     acl: ACL_SCRIPTING,
     tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
-    run: Run::Walk(|call| stats(call, None), |call, txn| stats(call, Some(txn))),
+    run: Run::OwnLocks {
+        run: |call| stats(call, None),
+        within: |call, txn| stats(call, Some(txn)),
+    },
     ..CommandSpec::EMPTY
 };
 

@@ -32,7 +32,7 @@ pub(crate) const KEYS: CommandSpec = CommandSpec {
     acl: ACL_KEYSPACE | ACL_DANGEROUS,
     tips: &["request_policy:all_shards", "nondeterministic_output_order"],
     args: &[pattern("pattern")],
-    run: Run::Walk(start, at_once),
+    run: Run::OwnLocks { run: start, within: at_once },
     step: Some(step),
     ..CommandSpec::EMPTY
 };

@@ -75,7 +75,7 @@ pub(crate) const SORT: CommandSpec = CommandSpec {
         key("destination", 2).token("STORE").optional(),
     ],
     weigh: Some(weights::sorts),
-    run: Run::Reach(reaches_beyond, sort),
+    run: Run::KeysOrAll { needs_all: reaches_beyond, run: sort },
     ..CommandSpec::EMPTY
 };
 
@@ -91,7 +91,7 @@ pub(crate) const SORT_RO: CommandSpec = CommandSpec {
     keys: &[SOURCE, PATTERNS],
     args: &[key("key", 0), BY, LIMIT, GET, ORDER, ALPHA],
     weigh: Some(weights::sorts),
-    run: Run::Reach(reaches_beyond, sort_ro),
+    run: Run::KeysOrAll { needs_all: reaches_beyond, run: sort_ro },
     ..CommandSpec::EMPTY
 };
 

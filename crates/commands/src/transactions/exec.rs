@@ -147,7 +147,8 @@ fn selected(engine: &Engine, step: &Step<'_>) -> Option<Db> {
 /// Returns true if a step can be undone as a whole, and executed again.
 fn can_be_repeated(step: &Step<'_>) -> bool {
     let run = step.command.spec.run;
-    matches!(run, Run::Keys(_) | Run::Reach(..) | Run::Script(..)) || step.command.spec.is(SELECTS)
+    matches!(run, Run::Keys(_) | Run::KeysOrAll { .. } | Run::Script(..))
+        || step.command.spec.is(SELECTS)
 }
 
 /// Returns true if a key that the session watches has changed.

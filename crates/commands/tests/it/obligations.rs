@@ -418,7 +418,7 @@ fn transactions_begin_and_end_in_one_place() {
         "keyspace.expire_step(",
         "keyspace().expire_step(",
         ".evict_step(",
-        ".stage_eviction_step(",
+        ".stage_eviction_if_over_limit(",
         ".stage_eviction(",
         ".delete_lazily_expired(",
     ];

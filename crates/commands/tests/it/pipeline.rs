@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::{Client, MemoryLog, TestClock, emulated, volatile};
 use commands::spec::{Arg, ArgKind, Group};
-use commands::{CommandLog, Engine, EngineOptions, ReplyLog, Run};
+use commands::{CommandLog, Engine, EngineOptions, OneByOne, ReplyLog, Run};
 use fastrand::Rng;
 use keyspace::{Db, Keyspace};
 use resp::{Protocol, Writer};
@@ -34,7 +34,7 @@ pub(crate) fn batch(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> (Vec<u8>,
                 at += done.requests;
                 joined += done.requests;
             }
-            Err(alone) => {
+            Err(OneByOne(alone)) => {
                 for _ in 0..alone.min(batch.len() - at) {
                     let outcome = engine.perform(&mut client.session, batch.get(at), &mut out);
                     if outcome.next == commands::Next::Block {
@@ -309,7 +309,7 @@ fn a_run_that_the_failed_log_refuses_leaves_each_command_its_own_reply() {
     words.iter().for_each(|words| batch.push(words));
     let mut out = Writer::new(Protocol::Resp2);
     let run = engine.execute_run(&mut client.session, &batch, 0, &mut out);
-    assert_eq!(run, Err(2));
+    assert_eq!(run, Err(OneByOne(2)));
     assert!(out.is_empty(), "{} bytes of replies", out.len());
 
     let done = engine.execute_batch(&mut client.session, &mut batch, &mut out);

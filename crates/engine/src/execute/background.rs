@@ -8,10 +8,10 @@ use crate::engine::Engine;
 /// The result of an eviction step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evicted {
-    /// Some keys are gone.
-    Some,
+    /// It deleted some keys.
+    Keys,
     /// There are no keys to evict.
-    Nothing,
+    NoCandidate,
     /// Others have locked all shards with keys to evict; this is one of them.
     Locked(usize),
 }
@@ -32,26 +32,29 @@ impl Engine {
     }
 
     /// Deletes some keys by the eviction policy if more memory is in use than a limit allows.
-    pub fn evict_some(&self) -> Evicted {
+    pub fn evict_if_over_limit(&self) -> Evicted {
         let (now, losses) = (self.clock.unix_ns(), self.keyspace().losses());
-        let step = self.keyspace().stage_eviction_step(KEYS_AT_ONCE, now / 1_000_000, now);
-        self.evicted(step, losses)
+        let step = self.keyspace().stage_eviction_if_over_limit(KEYS_AT_ONCE, now / 1_000_000, now);
+        self.commit_eviction(step, losses)
     }
 
     /// Evicts some keys however much memory is in use.
-    pub(crate) fn evict_now(&self) -> Evicted {
+    pub(crate) fn evict_regardless(&self) -> Evicted {
         let (now, losses) = (self.clock.unix_ns(), self.keyspace().losses());
-        self.evicted(self.keyspace().stage_eviction(KEYS_AT_ONCE, now / 1_000_000, now), losses)
+        self.commit_eviction(
+            self.keyspace().stage_eviction(KEYS_AT_ONCE, now / 1_000_000, now),
+            losses,
+        )
     }
 
-    fn evicted(&self, step: Result<Option<Txn<'_>>, Error>, losses: Losses) -> Evicted {
+    fn commit_eviction(&self, step: Result<Option<Txn<'_>>, Error>, losses: Losses) -> Evicted {
         match step {
             Ok(Some(mut txn)) => match self.commit_step(&mut txn, losses) {
-                true => Evicted::Some,
-                false => Evicted::Nothing,
+                true => Evicted::Keys,
+                false => Evicted::NoCandidate,
             },
             Err(Error::Locked(shard)) => Evicted::Locked(shard),
-            Ok(None) | Err(_) => Evicted::Nothing,
+            Ok(None) | Err(_) => Evicted::NoCandidate,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use resp::Writer;
 
 use crate::engine::Engine;
-use crate::execute::outcome::{Executed, Next, Outcome};
+use crate::execute::outcome::{Executed, Next, OneByOne, Outcome};
 use crate::execute::request::{Batch, Request};
 use crate::session::{ReplyMode, Session};
 
@@ -50,7 +50,7 @@ impl Engine {
                         done.requests += run.requests;
                         done.reply_after = done.reply_after.max(run.reply_after);
                     }
-                    Err(refused) => alone = refused,
+                    Err(OneByOne(requests)) => alone = requests,
                 }
             }
             if !joins || alone > 0 {

@@ -29,12 +29,21 @@ pub enum Run {
     Keys(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
     /// In a transaction over the shards of its keys, or over all shards if its words say that it
     /// touches keys which they do not name.
-    Reach(fn(&[&[u8]]) -> bool, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
+    KeysOrAll {
+        /// Returns true if the words say that.
+        needs_all: fn(&[&[u8]]) -> bool,
+        /// Executes the command.
+        run: fn(&mut Call<'_>, &mut Txn<'_>) -> Done,
+    },
     /// In a transaction over all shards.
     All(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
-    /// It locks for itself, mostly one shard after the other; inside EXEC or a script, the second
-    /// function runs in a transaction over all shards.
-    Walk(fn(&mut Call<'_>) -> Done, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
+    /// It locks for itself, mostly one shard after the other.
+    OwnLocks {
+        /// Executes the command.
+        run: fn(&mut Call<'_>) -> Done,
+        /// Does the same inside EXEC or a script, in a transaction over all shards.
+        within: fn(&mut Call<'_>, &mut Txn<'_>) -> Done,
+    },
     /// A script or a function, which locks for itself.
     Script(&'static ScriptCommand),
 }

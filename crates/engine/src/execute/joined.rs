@@ -2,8 +2,10 @@
 //! commit, one fence.
 //!
 //! A client that sends commands without waiting for their replies learns nothing between them, so
-//! they may happen together and become durable together. They keep their order, each fails for
-//! itself, and a crash leaves all or none: a prefix of what the client sent either way. The shards
+//! they may happen together and become durable together. They keep their order, and each fails for
+//! itself. In a pool a run is one record: a crash leaves all of it or nothing. In an append-only
+//! file its commands follow one another: a crash may leave the first few. Either way the client
+//! finds a prefix of what it sent. The shards
 //! of the run are locked at once. If another thread has locked one of them, the commands are
 //! executed one by one instead, so that a run never makes others wait for long.
 //!
@@ -14,8 +16,12 @@
 //! creates or deletes the key, is executed one by one.
 //!
 //! The command log contains each command of a run as if it had been executed by itself, without
-//! MULTI and EXEC around the run. All are appended at once, and all replies wait until the last is
-//! durable. A crash may leave the first few of them.
+//! MULTI and EXEC around the run. All are appended at once, and all replies wait until the log is
+//! settled up to the end of the last.
+//!
+//! [`Engine::admit`] checks a command that is executed by itself. A run has the same checks, here:
+//! a condition on which some command is refused makes the run end before it, so that it is executed
+//! by itself, and refused there. A script's commands are checked by its host.
 
 use keyspace::{Key, Losses, Txn};
 use resp::Writer;
@@ -23,7 +29,7 @@ use smallvec::SmallVec;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::commit::{Role, Shown, Unit};
-use super::outcome::Executed;
+use super::outcome::{Executed, OneByOne};
 use super::step::Step;
 use super::weight::weight_of;
 use crate::engine::Engine;
@@ -64,21 +70,21 @@ impl Engine {
             && !self.replication().hides_stale_data()
     }
 
-    /// Executes requests `from` and following as one transaction. If that is not possible, the
-    /// error is the number of requests to execute one by one before another run is tried.
+    /// Executes requests `from` and following as one transaction. If that is not possible,
+    /// nothing was changed.
     pub fn execute_run(
         &self,
         session: &mut Session,
         batch: &Batch<'_>,
         from: usize,
         out: &mut Writer,
-    ) -> Result<Executed, usize> {
+    ) -> Result<Executed, OneByOne> {
         let is_received = session.received.is_some();
         if batch.len() - from < 2 || session.in_multi() || session.replay && !is_received {
-            return Err(1);
+            return Err(OneByOne(1));
         }
         if session.only_listens() || session.caching {
-            return Err(1);
+            return Err(OneByOne(1));
         }
         session.role.set(self.replication().roles());
         let losses = self.keyspace().losses();
@@ -88,7 +94,7 @@ impl Engine {
             || hooks::logs_small(self, MOST_REQUEST, MOST_REPLY)
             || self.keyspace().excess() > 0 && self.memory_limits().may_evict_for(session)
         {
-            return Err(1);
+            return Err(OneByOne(1));
         }
         let mut steps = run_of(batch, from);
         if session.is_limited() {
@@ -102,14 +108,14 @@ impl Engine {
             steps.truncate(writes.unwrap_or(steps.len()));
         }
         if steps.len() < 2 {
-            return Err(1);
+            return Err(OneByOne(1));
         }
         let needs_memory = steps.iter().any(|step| step.command.spec.has(DENYOOM));
         if needs_memory
             && !is_received
             && !matches!(self.memory_limits().evict_until_under_limit(session), Ok(true))
         {
-            return Err(steps.len());
+            return Err(OneByOne(steps.len()));
         }
         session.set_shows_data();
         let mark = out.mark();
@@ -136,7 +142,7 @@ impl Engine {
 
     /// Executes steps from the front in one transaction. If one of their shards is locked, there is
     /// no free memory, a reply is large, the medium lost bytes, or the log has failed, no data was
-    /// changed, and the error is the number of steps to execute one by one.
+    /// changed.
     fn execute_steps(
         &self,
         session: &mut Session,
@@ -144,8 +150,8 @@ impl Engine {
         steps: &[Step<'_>],
         out: &mut Writer,
         effects: &mut Effects,
-    ) -> Result<Executed, usize> {
-        let all = steps.len();
+    ) -> Result<Executed, OneByOne> {
+        let all = OneByOne(steps.len());
         let since_ns = self.begin_ns(session);
         // What a primary sends must find what it found there, before anything expired.
         let now_ns = if session.replay { 0 } else { since_ns };
@@ -188,8 +194,7 @@ impl Engine {
         Ok(Executed { requests: executed, next: Next::Reply, reply_after: call.reply_after })
     }
 
-    /// Executes steps from the front in an open transaction; returns how many. The error is the
-    /// number of steps to execute one by one.
+    /// Executes steps from the front in an open transaction; returns how many.
     #[inline(always)]
     fn execute_front<'a>(
         &self,
@@ -197,7 +202,7 @@ impl Engine {
         txn: &mut Txn<'_>,
         steps: &[Step<'a>],
         times: &mut Times,
-    ) -> Result<usize, usize> {
+    ) -> Result<usize, OneByOne> {
         let begin = call.out.len();
         let mut executed = 0;
         while let Some(step) = steps.get(executed) {
@@ -209,7 +214,7 @@ impl Engine {
             if weight > if is_bounded { LIGHT } else { LONG } {
                 // It is executed by itself.
                 if executed == 0 {
-                    return Err(1);
+                    return Err(OneByOne(1));
                 }
                 break;
             }
@@ -227,7 +232,7 @@ impl Engine {
             {
                 // A command of the primary does not fail: executed by itself, it says why.
                 if failed.out_of_memory || failed.takes_long || call.session.received.is_some() {
-                    return Err(steps.len());
+                    return Err(OneByOne(steps.len()));
                 }
                 self.stats().failed(call.session.stripe, step.command.id);
             }

@@ -45,6 +45,6 @@ mod weight;
 pub use background::Evicted;
 pub use commit::{Role, Shown, Unit};
 pub use locks::Scope;
-pub use outcome::Executed;
+pub use outcome::{Executed, OneByOne};
 pub use step::{Failed, Step};
 pub use weight::weight_of;

@@ -50,6 +50,11 @@ pub struct Outcome {
     pub reply_after: u64,
 }
 
+/// The reason why a run was not executed: so many requests are to be executed one by one before
+/// another run is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OneByOne(pub usize);
+
 /// The outcome of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "the replies may have to wait, or the connection to end"]

@@ -277,15 +277,15 @@ impl Engine {
                 "ERR wrong number of arguments for '{}' command",
                 call.command.spec.name
             ))),
-            Run::Session(run) | Run::Walk(run, _) => run(call),
+            Run::Session(run) | Run::OwnLocks { run, .. } => run(call),
             Run::Script(script) => {
                 hooks::monitor_script(call);
                 (script.alone)(call)
             }
-            Run::Reach(beyond, run) if beyond(call.args) => {
+            Run::KeysOrAll { needs_all, run } if needs_all(call.args) => {
                 self.transact(call, Scope::All, unless_large(run))
             }
-            Run::Keys(run) | Run::Reach(_, run) => {
+            Run::Keys(run) | Run::KeysOrAll { run, .. } => {
                 self.transact(call, Scope::Keys, unless_large(run))
             }
             Run::All(run) => {

@@ -50,8 +50,8 @@ impl<'a> Step<'a> {
     /// Returns true if it touches shards that its keys do not name.
     pub fn needs_all(&self) -> bool {
         match self.command.spec.run {
-            Run::All(_) | Run::Walk(..) | Run::Script(..) => true,
-            Run::Reach(beyond, _) => beyond(self.args),
+            Run::All(_) | Run::OwnLocks { .. } | Run::Script(..) => true,
+            Run::KeysOrAll { needs_all, .. } => needs_all(self.args),
             Run::Container | Run::Session(_) | Run::Keys(_) => false,
         }
     }
@@ -76,9 +76,10 @@ impl<'a> Step<'a> {
         let before = self.begin(call, txn);
         let done = match self.command.spec.run {
             Run::Session(run) => run(call),
-            Run::Keys(run) | Run::Reach(_, run) | Run::All(run) | Run::Walk(_, run) => {
-                run(call, txn)
-            }
+            Run::Keys(run)
+            | Run::KeysOrAll { run, .. }
+            | Run::All(run)
+            | Run::OwnLocks { within: run, .. } => run(call, txn),
             Run::Script(script) => (script.within)(call, txn),
             Run::Container => Err(Failure::from(SYNTAX)),
         };

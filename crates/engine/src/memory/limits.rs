@@ -73,7 +73,7 @@ impl MemoryLimits<'_> {
                     return Err(Failure::locked([shard]));
                 }
                 Some(Evicted::Locked(shard)) => self.engine.wait_by_thread(&[shard]),
-                Some(Evicted::Some | Evicted::Nothing) => return Ok(false),
+                Some(Evicted::Keys | Evicted::NoCandidate) => return Ok(false),
             }
         }
     }
@@ -108,16 +108,16 @@ impl MemoryLimits<'_> {
             return None;
         }
         let began = Instant::now();
-        let mut last = Evicted::Some;
+        let mut last = Evicted::Keys;
         // A log that has little space by then delays the next write, and not this thread.
         while self.engine.keyspace().excess() > 0
-            && last == Evicted::Some
+            && last == Evicted::Keys
             && !self.engine.durability().is_nearly_full()
         {
-            last = self.engine.evict_some();
+            last = self.engine.evict_if_over_limit();
         }
         self.engine.observe_latency("eviction-cycle", began.elapsed());
-        Some(last).filter(|last| *last != Evicted::Some && self.engine.keyspace().excess() > 0)
+        Some(last).filter(|last| *last != Evicted::Keys && self.engine.keyspace().excess() > 0)
     }
 
     /// Makes space for a command of this many bytes that found no block in try number `tries`.
@@ -181,7 +181,7 @@ impl MemoryLimits<'_> {
         let enough = keyspace.heap().used().saturating_sub(needed + more);
         let mut evicted = false;
         while keyspace.heap().used() > enough {
-            if self.engine.evict_now() != Evicted::Some {
+            if self.engine.evict_regardless() != Evicted::Keys {
                 break;
             }
             evicted = true;

@@ -112,11 +112,11 @@ async fn evict(worker: &Worker, until: Instant) {
     let mut took = Duration::ZERO;
     loop {
         let began = Instant::now();
-        let step = contained("eviction", || shared.engine.evict_some());
+        let step = contained("eviction", || shared.engine.evict_if_over_limit());
         took += began.elapsed();
         match step {
-            Some(Evicted::Nothing) | None => break,
-            Some(Evicted::Some)
+            Some(Evicted::NoCandidate) | None => break,
+            Some(Evicted::Keys)
                 if Instant::now() <= until && shared.engine.may_delete_unasked() => {}
             // The rest is left for the next round: more keys, those that others have locked, or
             // those for which the log has no space.

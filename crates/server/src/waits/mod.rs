@@ -186,7 +186,7 @@ fn what_was_evicted_is_shown_when_that_is_safe() {
             let tight = Eviction { maxmemory: 1, policy: Policy::AllkeysRandom, ..before };
             stage.shut();
             keyspace.set_eviction(tight, now);
-            while stage.shared.engine.evict_some() == Evicted::Some {}
+            while stage.shared.engine.evict_if_over_limit() == Evicted::Keys {}
             keyspace.set_eviction(before, now);
             stage.send(&mut reader, &bytes(&[words(asks)]));
             let early = reader.received();

@@ -7,7 +7,7 @@ use super::replies::{bulk, elements, is_error, replies};
 use super::scripts::{self, Script};
 use super::state::{self, State, brief};
 use commands::spec::Group;
-use commands::{CommandSpec, Engine, Next, Peer, Session};
+use commands::{CommandSpec, Engine, Next, OneByOne, Peer, Session};
 use fastrand::Rng;
 use keyspace::{
     Compaction, Content, Defragmentation, Error, Event, Eviction, Item, Policy, Snapshot,
@@ -469,7 +469,7 @@ impl<'a> Actor<'a> {
                         rest = &rest[count..];
                         0
                     }
-                    Err(count) => count,
+                    Err(OneByOne(count)) => count,
                 };
                 self.journal.acknowledged();
             }
@@ -488,7 +488,7 @@ impl<'a> Actor<'a> {
         let policy = policies[rng.usize(..policies.len())];
         let maxmemory = (keyspace.heap().used() * rng.u64(5..10) / 10).max(1);
         keyspace.set_eviction(Eviction { maxmemory, policy, ..before }, self.clock.now());
-        let evicted = keyspace.stage_eviction_step(2, self.clock.now(), seed);
+        let evicted = keyspace.stage_eviction_if_over_limit(2, self.clock.now(), seed);
         keyspace.set_eviction(before, self.clock.now());
         let mut txn = match evicted {
             Ok(Some(txn)) => txn,

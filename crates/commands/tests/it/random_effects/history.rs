@@ -446,7 +446,7 @@ impl Run<'_> {
         let policy = policies[self.random.usize(..policies.len())];
         let tight = Eviction { maxmemory: 1, policy, ..before };
         world.engine.keyspace().set_eviction(tight, world.now());
-        world.engine.evict_some();
+        world.engine.evict_if_over_limit();
         world.engine.keyspace().set_eviction(before, world.now());
         ("eviction", String::new())
     }
