@@ -151,7 +151,7 @@ thread_local! {
 }
 
 /// The pause between two looks whether the journal has space.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Lets a call that wrote take longer while the journal fills up: a commit that finds it full
 /// waits for a part of the checkpoint with its shards locked, and readers of those wait with
@@ -165,8 +165,10 @@ fn give_way(region: &Region) {
     loop {
         let now = Instant::now();
         let wait = match region.is_nearly_full() {
-            true => LOOK,
-            false if now < turn && region.is_half_full() => LOOK.max(turn - now).min(LOOK * 10),
+            true => POLL_INTERVAL,
+            false if now < turn && region.is_half_full() => {
+                POLL_INTERVAL.max(turn - now).min(POLL_INTERVAL * 10)
+            }
             false => break,
         };
         std::thread::sleep(wait);

@@ -513,7 +513,7 @@ async fn wait(shared: &Shared, server: &Arc<Server>) {
             shared.shutdown.request(request);
             break;
         }
-        server.stay();
+        server.cancel_shutdown();
         tracing::warn!(
             "{what} received but errors trying to shut down the server, check the logs for more information"
         );

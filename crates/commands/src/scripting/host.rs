@@ -224,7 +224,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
             return Err(HALTED.into());
         }
         self.admit(command, arguments).inspect_err(|_| {
-            engine.stats().rejected(self.call.session.stripe, command.id);
+            engine.stats().rejected(self.call.session.thread, command.id);
         })?;
         let mut keys = Keys::new();
         self.keys_of(command, arguments, &mut keys);

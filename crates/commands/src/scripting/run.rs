@@ -202,7 +202,7 @@ fn execute(
     lines.iter().for_each(|(level, text)| log_line(call.engine, *level, text));
     if let Reply::Error { message, is_counted } = &outcome.reply {
         let stats = call.engine.stats();
-        stats.failed(call.session.stripe, call.command.id);
+        stats.failed(call.session.thread, call.command.id);
         if !is_counted {
             stats.error(failure::code(&reply::error_line(message)));
         }

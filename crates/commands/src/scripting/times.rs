@@ -52,7 +52,7 @@ impl Times {
         }
         self.calls += 1;
         if has_failed {
-            engine.stats().failed(call.session.stripe, id);
+            engine.stats().failed(call.session.thread, id);
         }
         if self.calls == MOST
             && let Some(nanos) = self.count(engine, call.session)
@@ -74,8 +74,8 @@ impl Times {
         if session.in_batch {
             session.ended_ns = Some(ended_ns);
         }
-        engine.stats().called(session.stripe, self.id, calls, nanos);
-        hooks::count(engine, session.stripe, self.id, calls, nanos);
+        engine.stats().called(session.thread, self.id, calls, nanos);
+        hooks::count(engine, session.thread, self.id, calls, nanos);
         Some(nanos)
     }
 }

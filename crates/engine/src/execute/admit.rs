@@ -100,7 +100,7 @@ impl Engine {
         out: &mut Writer,
     ) -> Outcome {
         if let Some(command) = command {
-            self.stats().rejected(session.stripe, command.id);
+            self.stats().rejected(session.thread, command.id);
         }
         if command.is_some_and(|command| command.spec.is(EXECUTES_QUEUE)) {
             queue::discard(self, session);

@@ -265,7 +265,7 @@ impl<'a> Call<'a> {
 
     /// Notes that data changed: `args`, which has the same effect at any time, goes into the log.
     pub fn wrote_as(&mut self, args: &[&[u8]]) {
-        self.engine.stats().changed(self.session.stripe);
+        self.engine.stats().changed(self.session.thread);
         self.propagate_as(args);
     }
 

@@ -298,7 +298,7 @@ impl<'u> Unit<'u> {
         let (first, last, commands) = self.effects.commands()?;
         let end = log.map(|log| log.append(first, last, commands));
         let streamed = match reserved {
-            Some(reserved) => Some(reserved.show()),
+            Some(reserved) => Some(reserved.publish()),
             None if is_streamed => {
                 let (first, last) = (first.number() as u32, last.number() as u32);
                 Some(engine.replication().stream().append(first, last, commands))

@@ -234,7 +234,7 @@ impl Engine {
                 if failed.out_of_memory || failed.takes_long || call.session.received.is_some() {
                     return Err(OneByOne(steps.len()));
                 }
-                self.stats().failed(call.session.stripe, step.command.id);
+                self.stats().failed(call.session.thread, step.command.id);
             }
             call.effects.end_group();
             executed += joined.max(1);
@@ -296,9 +296,9 @@ impl Times {
         let nanos = ended_ns.saturating_sub(self.since_ns) / steps.len() as u64;
         let same_command = |a: &Step<'_>, b: &Step<'_>| a.command.id == b.command.id;
         for same in steps.chunk_by(same_command) {
-            let (stripe, id, count) = (call.session.stripe, same[0].command.id, same.len() as u64);
-            call.engine.stats().called(stripe, id, count, nanos);
-            hooks::count(call.engine, stripe, id, count, nanos);
+            let (thread, id, count) = (call.session.thread, same[0].command.id, same.len() as u64);
+            call.engine.stats().called(thread, id, count, nanos);
+            hooks::count(call.engine, thread, id, count, nanos);
         }
         if hooks::is_slow(call.engine, nanos) {
             let mut call = call.inner();

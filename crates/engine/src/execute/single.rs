@@ -162,7 +162,7 @@ impl Engine {
     pub fn finish(&self, call: &mut Call<'_>, started_ns: u64, failed: bool) {
         if call.session.replay {
             if call.session.received.is_some() {
-                self.stats().called(call.session.stripe, call.command.id, 1, 0);
+                self.stats().called(call.session.thread, call.command.id, 1, 0);
             }
             return;
         }
@@ -172,12 +172,12 @@ impl Engine {
         if call.session.in_batch {
             call.session.ended_ns = Some(ended_ns);
         }
-        let (stripe, id) = (call.session.stripe, call.command.id);
-        self.stats().called(stripe, id, 1, nanos);
+        let (thread, id) = (call.session.thread, call.command.id);
+        self.stats().called(thread, id, 1, nanos);
         if failed {
-            self.stats().failed(stripe, id);
+            self.stats().failed(thread, id);
         }
-        hooks::count(self, stripe, id, 1, nanos);
+        hooks::count(self, thread, id, 1, nanos);
         if hooks::is_slow(self, nanos) {
             if call.next == Next::Block {
                 call.session.slow_block = hooks::slow_block(call, nanos);

@@ -46,9 +46,9 @@ impl Unit<'_> {
     fn serve(self, txn: &mut Txn<'_>, committed: Committed) -> u64 {
         let Committed { reply_after, changed } = committed;
         if let Role::Whole { databases } = self.role {
-            let stripe = self.session.map_or(0, |session| session.stripe);
+            let thread = self.session.map_or(0, |session| session.thread);
             let served =
-                self.engine.blocked_clients().serve(txn, changed, databases, stripe, self.losses);
+                self.engine.blocked_clients().serve(txn, changed, databases, thread, self.losses);
             if served && txn.has_lazily_expired() {
                 self.engine.delete_lazily_expired(txn);
             }
@@ -119,7 +119,7 @@ impl Engine {
     #[inline]
     pub fn unlocked(&self, call: &mut Call<'_>) -> Done {
         if !self.waiting().is_empty() {
-            self.blocked_clients().serve_deferred(call.session.stripe);
+            self.blocked_clients().serve_deferred(call.session.thread);
         }
         if call.pinned.is_some() { self.end_with_pinned(call) } else { Ok(()) }
     }

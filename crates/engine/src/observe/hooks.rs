@@ -11,10 +11,10 @@ use crate::table::spec::{FAST, SKIP_SLOWLOG};
 
 /// Counts one or several executions of a command: how long each took, in nanoseconds.
 #[inline]
-pub fn count(engine: &Engine, stripe: usize, command: usize, calls: u64, nanos: u64) {
+pub fn count(engine: &Engine, thread: usize, command: usize, calls: u64, nanos: u64) {
     let state = engine.admin();
     if state.tracking.load(Relaxed) {
-        state.histograms.add(stripe, command, calls, nanos);
+        state.histograms.add(thread, command, calls, nanos);
     }
 }
 

@@ -24,7 +24,7 @@ impl Engine {
         *present = plan;
         failover.set_sure();
         self.admin().hold(Hold::Failover);
-        failover.go(FailoverStage::None, FailoverStage::WaitsForSync);
+        failover.transition(FailoverStage::None, FailoverStage::WaitsForSync);
         drop(present);
         // A replica of Perdura answers at once; others say it each second by themselves.
         self.ask_replicas();
@@ -54,7 +54,9 @@ impl Engine {
         stream.set_received(true);
         // A command that changes no data may have come before that.
         let is_synced = is_late || find().as_ref() == Some(&primary);
-        if !is_synced || !failover.go(FailoverStage::WaitsForSync, FailoverStage::InProgress) {
+        if !is_synced
+            || !failover.transition(FailoverStage::WaitsForSync, FailoverStage::InProgress)
+        {
             stream.set_received(false);
             self.config().set_is_replica(false);
             return FailoverStep::Wait;
@@ -96,7 +98,7 @@ impl Engine {
     pub fn end_failover(&self, stage: FailoverStage) -> Option<FailoverPlan> {
         let failover = self.replication().failover();
         let mut plan = failover.plan();
-        if !failover.go(stage, FailoverStage::None) {
+        if !failover.transition(stage, FailoverStage::None) {
             return None;
         }
         let plan = std::mem::take(&mut *plan);
@@ -112,11 +114,11 @@ impl Engine {
         take_back: impl FnOnce() -> Result<(), E>,
     ) -> Result<Option<FailoverPlan>, E> {
         let failover = self.replication().failover();
-        if !failover.go(FailoverStage::InProgress, FailoverStage::Undone) {
+        if !failover.transition(FailoverStage::InProgress, FailoverStage::Undone) {
             return Ok(None);
         }
         if let Err(error) = take_back() {
-            failover.go(FailoverStage::Undone, FailoverStage::InProgress);
+            failover.transition(FailoverStage::Undone, FailoverStage::InProgress);
             return Err(error);
         }
         Ok(self.end_failover(FailoverStage::Undone))

@@ -121,7 +121,7 @@ impl Failover {
     }
 
     /// Goes from one stage to another. Returns false if it was at none of those.
-    pub(super) fn go(&self, from: FailoverStage, to: FailoverStage) -> bool {
+    pub(super) fn transition(&self, from: FailoverStage, to: FailoverStage) -> bool {
         self.stage.compare_exchange(from as u8, to as u8, SeqCst, SeqCst).is_ok()
     }
 }

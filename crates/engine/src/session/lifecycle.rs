@@ -11,12 +11,12 @@ use crate::session::users::Account;
 use crate::wait::stop::stop_waiting;
 
 impl Engine {
-    /// Begins a session; `stripe` is the number of the thread that will serve it.
-    pub fn connect(&self, peer: Peer, stripe: usize) -> Session {
+    /// Begins a session; `thread` is the number of the thread that will serve it.
+    pub fn connect(&self, peer: Peer, thread: usize) -> Session {
         let client = self.clients().enter(peer, self.clock().unix_ms());
         let seed = self.seed() ^ client.id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let user = Arc::clone(self.users().default_user());
-        let mut session = Session::new(client, user, stripe, seed);
+        let mut session = Session::new(client, user, thread, seed);
         self.permissions().authenticate_default(&mut session);
         session
     }

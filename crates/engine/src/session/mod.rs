@@ -81,8 +81,8 @@ pub struct Session {
     pub(crate) role: Cell<u64>,
     /// CLIENT REPLY.
     pub reply: ReplyMode,
-    /// The stripe of the statistics in which it counts: the number of its thread.
-    pub stripe: usize,
+    /// The number of its thread: it counts in the statistics of that.
+    pub thread: usize,
     /// A session that replays the command log: exempt from checks that concern clients, not logged.
     pub replay: bool,
     /// Commands of this server's primary, if the session executes those: then `replay` is set, too.
@@ -161,7 +161,7 @@ impl Session {
     pub(crate) fn new(
         client: Arc<Client>,
         user: Arc<Account>,
-        stripe: usize,
+        thread: usize,
         seed: u64,
     ) -> Session {
         Session {
@@ -173,7 +173,7 @@ impl Session {
             protocol: Protocol::Resp2,
             authenticated: false,
             reply: ReplyMode::On,
-            stripe,
+            thread,
             slow_block: None,
             replay: false,
             received: None,
@@ -226,7 +226,7 @@ impl Session {
             shows_data: Cell::new(self.shows_data.get()),
             quorum: self.quorum,
             earlier_quorum: self.earlier_quorum.take(),
-            ..Session::new(Arc::clone(&self.client), Arc::clone(&self.user), self.stripe, 0)
+            ..Session::new(Arc::clone(&self.client), Arc::clone(&self.user), self.thread, 0)
         };
         let mut taken = std::mem::replace(self, stand_in);
         (taken.can_block, taken.can_walk) = (false, false);

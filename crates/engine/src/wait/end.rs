@@ -58,7 +58,7 @@ impl Engine {
         session.client.seen_ms.store(self.clock().unix_ms(), Relaxed);
         let command = session.client.last_command.load(Relaxed);
         if ending.failed && command < self.table().len() {
-            self.stats().failed(session.stripe, command);
+            self.stats().failed(session.thread, command);
         }
         if let Some(slow) = session.slow_block.take() {
             let unix_s = self.clock().unix_ms() / 1000;

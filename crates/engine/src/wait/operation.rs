@@ -9,9 +9,9 @@ use crate::session::client::{BlockedOperation, Serving};
 impl Call<'_> {
     /// Returns this call as the context in which its client is served.
     pub fn serving(&mut self) -> Serving<'_> {
-        let (db, stripe) = (self.session.db, self.session.stripe);
+        let (db, thread) = (self.session.db, self.session.thread);
         let (config, stats) = (self.engine.config(), self.engine.stats());
-        Serving { config, stats, db, out: self.out, stripe, effects: self.effects }
+        Serving { config, stats, db, out: self.out, thread, effects: self.effects }
     }
 }
 

@@ -39,7 +39,7 @@ enum Attempt {
 /// One transaction that serves blocked clients.
 struct Round<'e> {
     engine: &'e Engine,
-    stripe: usize,
+    thread: usize,
     /// Keys to look at, in order; each once.
     ready: VecDeque<BlockedKey>,
     listed: HashSet<BlockedKey>,
@@ -70,7 +70,7 @@ impl Engine {
 impl BlockedClients<'_> {
     /// Serves the clients that wait for what the transaction changed, which is committed and still
     /// holds its locks. `changed` says that it changed what it lists, `databases` that it may have
-    /// changed whole databases; `stripe` is the number of this thread. Returns false if serving
+    /// changed whole databases; `thread` is the number of this thread. Returns false if serving
     /// could not be committed: the transaction cannot be used any more then.
     #[inline]
     pub(crate) fn serve(
@@ -78,13 +78,13 @@ impl BlockedClients<'_> {
         txn: &mut Txn<'_>,
         changed: bool,
         databases: bool,
-        stripe: usize,
+        thread: usize,
         losses: Losses,
     ) -> bool {
         if self.engine.waiting().is_empty() || !(changed || databases) {
             return true;
         }
-        let mut round = Round::new(self.engine, stripe, losses);
+        let mut round = Round::new(self.engine, thread, losses);
         for change in txn.changes().take(if changed { usize::MAX } else { 0 }) {
             round.list(change.db, change.key);
         }
@@ -95,14 +95,14 @@ impl BlockedClients<'_> {
     }
 
     /// Tries again to serve clients that could not be served. To be called periodically, with no
-    /// shard locked. `stripe` is the number of this thread.
-    pub fn retry_deferred(&self, stripe: usize) {
+    /// shard locked. `thread` is the number of this thread.
+    pub fn retry_deferred(&self, thread: usize) {
         let failed = self.engine.deferred().failed.take();
         if !failed.is_empty() && self.engine.keyspace().has_unresolved_losses() {
             self.engine.keyspace().resolve_losses();
         }
-        failed.into_iter().for_each(|place| self.serve_key(stripe, place));
-        self.retry_locked(stripe);
+        failed.into_iter().for_each(|place| self.serve_key(thread, place));
+        self.retry_locked(thread);
     }
 
     /// Returns true if clients are to be served as soon as others have unlocked a shard.
@@ -113,42 +113,42 @@ impl BlockedClients<'_> {
 
     /// Tries again to serve clients whose shards were locked. To be called soon after
     /// [`BlockedClients::must_retry_locked`] returned true, with no shard locked.
-    pub fn retry_locked(&self, stripe: usize) {
+    pub fn retry_locked(&self, thread: usize) {
         let contended = self.engine.deferred().contended.take();
-        contended.into_iter().for_each(|place| self.serve_key(stripe, place));
-        self.serve_deferred(stripe);
+        contended.into_iter().for_each(|place| self.serve_key(thread, place));
+        self.serve_deferred(thread);
     }
 
     /// Serves, in rounds of their own, the clients for which a round lacked locks. To be called
     /// when a command has released its locks.
-    pub(crate) fn serve_deferred(&self, stripe: usize) {
+    pub(crate) fn serve_deferred(&self, thread: usize) {
         for _ in 0..ROUNDS {
             let places = self.engine.deferred().uncovered.take();
             if places.is_empty() {
                 break;
             }
-            places.into_iter().for_each(|place| self.serve_key(stripe, place));
+            places.into_iter().for_each(|place| self.serve_key(thread, place));
         }
     }
 
-    fn serve_key(&self, stripe: usize, (db, bytes): BlockedKey) {
+    fn serve_key(&self, thread: usize, (db, bytes): BlockedKey) {
         let key = self.engine.keyspace().key(&bytes);
         let losses = self.engine.keyspace().losses();
         let Some(mut txn) = self.engine.lock_to_serve(&key) else {
             self.engine.deferred().contended.add([(db, bytes)]);
             return;
         };
-        let mut round = Round::new(self.engine, stripe, losses);
+        let mut round = Round::new(self.engine, thread, losses);
         round.list(db, &bytes);
         round.serve_all(&mut txn);
     }
 }
 
 impl<'e> Round<'e> {
-    fn new(engine: &'e Engine, stripe: usize, losses: Losses) -> Round<'e> {
+    fn new(engine: &'e Engine, thread: usize, losses: Losses) -> Round<'e> {
         Round {
             engine,
-            stripe,
+            thread,
             ready: VecDeque::new(),
             listed: HashSet::new(),
             visited: Vec::new(),
@@ -241,7 +241,7 @@ impl<'e> Round<'e> {
             stats: self.engine.stats(),
             db,
             out: &mut out,
-            stripe: self.stripe,
+            thread: self.thread,
             effects: &mut self.effects,
         };
         let done = match target.and_then(|target| txn.lost(db, &target)) {

@@ -167,7 +167,7 @@ impl Reserved<'_> {
     }
 
     /// Shows it, since the commit was made. Returns the offset of its end.
-    pub fn show(mut self) -> u64 {
+    pub fn publish(mut self) -> u64 {
         self.is_open = false;
         self.stream.end_commit(self.number, true);
         self.end
@@ -331,17 +331,17 @@ mod tests {
         let second = stream.reserve(1, 0, 0, &set(2)).expect("a ring");
         stream.append_free(PING);
         let end = stream.appended();
-        let second_end = second.show();
+        let second_end = second.publish();
         assert_eq!((stream.end(), stream.changed()), (7, second_end));
         assert_eq!((rest(&mut cursor), end - second_end), (String::new(), 14));
         assert!(stream.resume(Id::NONE, 8).is_none());
-        first.show();
+        first.publish();
         assert_eq!((stream.end(), stream.changed()), (end, second_end));
         let zero = select(0).into_bytes();
         let expected = [&zero, &set(1)[..], &zero, &set(2), PING].concat();
         assert_eq!(rest(&mut cursor).as_bytes(), expected);
         // Now that they have ended, the database is known.
-        stream.reserve(0, 0, 0, &set(3)).expect("a ring").show();
+        stream.reserve(0, 0, 0, &set(3)).expect("a ring").publish();
         assert_eq!(rest(&mut cursor).as_bytes(), set(3));
     }
 
@@ -354,7 +354,7 @@ mod tests {
             if is_free {
                 stream.append_free(&large);
             } else {
-                stream.reserve(0, 0, 0, &large).expect("a ring").show();
+                stream.reserve(0, 0, 0, &large).expect("a ring").publish();
             }
             assert!(!stream.reserves() && stream.ring_size().is_none());
             assert!(rest(&mut cursor).len() >= 10_000);
@@ -386,7 +386,7 @@ mod tests {
         let other = stream.reserve(0, 5, 5, SET).expect("a ring");
         let after = stream.reserve(1, 5, 5, SET).expect("a ring");
         other.make_void();
-        after.show();
+        after.publish();
         let text = rest(&mut cursor);
         assert!(text.starts_with(&select(3)) && text.ends_with("SET, as far as it matters,"));
         assert_eq!(text.matches(&select(5)).count(), 1, "{text}");
@@ -403,7 +403,7 @@ mod tests {
         let reserved = stream.reserve(0, 0, 0, SET).expect("a ring");
         stream.adopt(Id::NONE, 500, None);
         assert!(!stream.reserves());
-        reserved.show();
+        reserved.publish();
         assert_eq!((stream.end(), stream.appended()), (500, 500));
     }
 
@@ -416,7 +416,7 @@ mod tests {
             if !drops {
                 stream.set_received(true);
                 assert!(!stream.append_received(epoch, 0, b"too early"));
-                reserved.show();
+                reserved.publish();
             } else {
                 drop(reserved);
             }

@@ -243,7 +243,7 @@ impl Primary {
         self.left.shards[home] = reserved.end();
         self.left.data.retain(|(of, _), _| *of != db);
         self.earlier.push(self.left.clone());
-        reserved.show();
+        reserved.publish();
     }
 
     /// Sends what is shown, once its commits are settled: of those in a journal, once they are in
@@ -341,14 +341,14 @@ fn run(seed: u64, model: Model, fault: Fault) -> Result<(), String> {
         };
         let Commit { shard, db, token, .. } = &commit;
         if commit.has_committed {
-            commit.reserved.show();
+            commit.reserved.publish();
         } else if random.u8(..6) == 0 {
             match fault {
                 Fault::LeaveVoid => commit.reserved.leave_open(),
                 _ => commit.reserved.make_void(),
             }
         } else if fault == Fault::ShowBeforeCommit {
-            commit.reserved.show();
+            commit.reserved.publish();
         } else {
             primary.commit(*shard, *db, token, commit.reserved.end());
             commit.has_committed = true;

@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::shared::Shared;
 
 /// Refuses writes while a file of the log is not in its place, and accepts them again afterwards.
-pub(crate) fn look_at(shared: &Shared) {
+pub(crate) fn check(shared: &Shared) {
     let Some(log) = shared.log.get() else { return };
     let why = log.misplaced().map(|path| misplaced(&path)).unwrap_or_default();
     if shared.engine.config().writes_refused() == why {

@@ -34,13 +34,13 @@ pub(crate) fn policy(values: &Values) -> SyncPolicy {
 }
 
 /// The pause between two looks whether a late sync has ended, or the journal has space.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A sync that took this long is slower than another thread is to be woken for the next one.
 const SLOW: Duration = Duration::from_millis(2);
 
 /// The pause between two looks whether those that have written must still wait.
-const LOOK_LONG: Duration = Duration::from_millis(20);
+const LONG_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What a run of commands may put into the journal: some sixteen of a few KiB each.
 const RUN: u64 = 128 << 10;
@@ -193,7 +193,7 @@ impl PoolJournal {
             && region.is_sync_late()
             && region.synced() < position
         {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         if !self.syncs_always() || !self.is_slow() {
             return self.acknowledge_and_time(position);
@@ -236,7 +236,7 @@ impl PoolJournal {
     /// Waits until then, or until the journal has space.
     pub(crate) async fn wait_for_turn(&self, turn: Instant) {
         while Instant::now() < turn && self.region().is_half_full() {
-            let until = turn.min(Instant::now() + LOOK_LONG);
+            let until = turn.min(Instant::now() + LONG_POLL_INTERVAL);
             tokio::time::sleep_until(until.into()).await;
         }
     }
@@ -244,7 +244,7 @@ impl PoolJournal {
     /// Returns when a write may begin.
     pub(crate) async fn wait_for_space(&self) {
         while self.region().is_nearly_full() {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 

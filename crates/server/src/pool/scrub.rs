@@ -18,13 +18,13 @@ use crate::threads::contained::contained;
 /// Bytes between two pauses.
 const STRIDE: u64 = 256 << 10;
 /// How often it checks whether there is work.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs the thread of the scrub, until the server ends.
 pub(crate) fn run(shared: &Arc<Shared>) {
     let mut begun = None;
     while !shared.shutdown.is_asked() {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
         round(shared, &mut begun);
     }
 }
@@ -128,7 +128,7 @@ fn rest(shared: &Shared, bytes: u64) {
         if shared.shutdown.is_asked() || left.is_zero() {
             return;
         }
-        std::thread::sleep(left.min(LOOK));
+        std::thread::sleep(left.min(POLL_INTERVAL));
         look_after(shared.engine.keyspace());
     }
 }

@@ -27,7 +27,7 @@ use crate::shared::Shared;
 const MISPLACED: &str = "a file of the pool is not in its place";
 
 /// Refuses writes while a file of the pool is not in its place, and accepts them again afterwards.
-pub(crate) fn look_at(shared: &Shared) {
+pub(crate) fn check(shared: &Shared) {
     let Some(path) = &shared.store.pool else { return };
     let files = &shared.pool_files;
     if files.rescues.load(Acquire) {
@@ -62,7 +62,7 @@ pub(crate) fn rescue(shared: &Shared) -> Result<(), String> {
         // A check that has begun waits for all shards, and a script may hold some for good.
         shared.engine.end_running_scripts();
     }
-    look_at(shared);
+    check(shared);
     let (files, heap) = (&shared.pool_files, shared.engine.keyspace().heap());
     let mut rescued = files.rescued.lock().unwrap_or_else(PoisonError::into_inner);
     let region = heap.region();

@@ -104,8 +104,8 @@ impl Shutdown {
         !self.is_aborted()
     }
 
-    /// Notes that the server stays. Returns the clients that wait for its end.
-    pub(crate) fn stay(&self) -> Vec<u64> {
+    /// Cancels the shutdown. Returns the clients that wait for its end.
+    pub(crate) fn cancel(&self) -> Vec<u64> {
         self.until_ms.store(0, Ordering::Release);
         self.is_aborted.store(false, Ordering::Release);
         std::mem::take(&mut *self.patient()).clients

@@ -11,7 +11,7 @@ use crate::process::shutdown::Request;
 /// The error of clients that wait for the end.
 const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 /// How often the replicas are looked at.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 impl Server {
     /// Takes the steps before the end that can fail, or be given up.
@@ -34,9 +34,9 @@ impl Server {
     }
 
     /// Goes on to serve: the end was given up, or has failed.
-    pub(crate) fn stay(&self) {
+    pub(crate) fn cancel_shutdown(&self) {
         self.shared.engine.release_writes(Hold::Shutdown);
-        for client in self.shared.shutdown.stay() {
+        for client in self.shared.shutdown.cancel() {
             self.shared.engine.unblock(client, false);
         }
     }
@@ -75,7 +75,7 @@ impl Server {
             }
             let is_over = || shared.shutdown.is_aborted() || shared.shutdown.is_asked();
             while !is_synced() && began.elapsed() < patience && !is_over() {
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
     }

@@ -31,7 +31,7 @@ const FAILED: Duration = Duration::from_secs(5);
 /// ... unless that was not necessary for so long.
 const SELDOM: Duration = Duration::from_secs(60);
 /// How often a pause looks whether the server ends.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The same while a replica is to catch up and then be the primary: no client can write meanwhile.
 const FAILOVER: Duration = Duration::from_millis(5);
 
@@ -39,7 +39,7 @@ const FAILOVER: Duration = Duration::from_millis(5);
 pub(crate) fn run(server: &Arc<Server>) {
     let shared = &server.shared;
     while shared.engine.config().loading() && !shared.shutdown.is_asked() {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
     // A command that failed here fails again: only all data can mend that.
     let mut starts_over = false;
@@ -49,7 +49,7 @@ pub(crate) fn run(server: &Arc<Server>) {
         let Target { primary, number } = server.target.get();
         let Some(primary) = primary else {
             let is_on = shared.engine.replication().failover().is_on();
-            server.target.wait(number, if is_on { FAILOVER } else { LOOK });
+            server.target.wait(number, if is_on { FAILOVER } else { POLL_INTERVAL });
             contained("a failover", || failover::advance(server));
             position::forget_followed(shared);
             starts_over = false;
@@ -58,7 +58,7 @@ pub(crate) fn run(server: &Arc<Server>) {
             continue;
         };
         if server.target.is_held_up() {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
             continue;
         }
         let Primary { host, port } = &primary;
@@ -94,8 +94,8 @@ pub(crate) fn run(server: &Arc<Server>) {
         }
         let mut rest = pause;
         while !rest.is_zero() && server.target.is(number) && !shared.shutdown.is_asked() {
-            server.target.wait(number, LOOK.min(rest));
-            rest = rest.saturating_sub(LOOK);
+            server.target.wait(number, POLL_INTERVAL.min(rest));
+            rest = rest.saturating_sub(POLL_INTERVAL);
         }
     }
 }

@@ -66,8 +66,8 @@ impl Rounds {
         shared.rates.sample(counters, now);
         if now.saturating_sub(self.pool_checked) >= POOL_FILE {
             self.pool_checked = now;
-            watch::look_at(shared);
-            append_only_watch::look_at(shared);
+            watch::check(shared);
+            append_only_watch::check(shared);
             if let Some(journal) = &shared.journal {
                 journal.report_failure();
             }

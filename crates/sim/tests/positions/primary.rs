@@ -329,7 +329,7 @@ impl<'m> Primary<'m> {
             txn.commit().map_err(|error| error.to_string())?;
         }
         undivided(|| {
-            let end = reserved.map(|reserved| reserved.show());
+            let end = reserved.map(|reserved| reserved.publish());
             match (bytes, end) {
                 (Some(bytes), None) => drop(self.stream.append(of, of, bytes)),
                 (None, _) => drop(self.stream.note_skipped()),

@@ -19,8 +19,8 @@ pub struct Serving<'a> {
     pub db: Db,
     /// The client's reply.
     pub out: &'a mut Writer,
-    /// The stripe of the serving thread, for statistics.
-    pub(crate) stripe: usize,
+    /// The thread of the serving thread, for statistics.
+    pub(crate) thread: usize,
     /// What goes into the command log.
     pub effects: &'a mut Effects,
 }
@@ -33,7 +33,7 @@ impl Serving<'_> {
 
     /// Notes that data changed: `args`, which has the same effect at any time, goes into the log.
     pub fn wrote_as(&mut self, args: &[&[u8]]) {
-        self.stats.changed(self.stripe);
+        self.stats.changed(self.thread);
         self.effects.push(self.db, args);
     }
 

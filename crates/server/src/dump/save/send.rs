@@ -39,7 +39,7 @@ const FULL_WAIT: Duration = Duration::from_millis(1);
 /// How often the receiver of a dump that is being made in a file is told that it is.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// How often the thread looks whether a receiver has waited long enough for others.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How many keys are written between two looks whether somebody still wants the dump.
 const SELDOM: u64 = 16;
 
@@ -91,7 +91,7 @@ impl Saver {
                 return Some(form);
             }
             drop(state);
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 

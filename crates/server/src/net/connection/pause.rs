@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::Connection;
 
 /// The pause between two looks whether a client that waits for space has closed its end.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why a connection waits for space no longer.
 enum Waited {
@@ -50,7 +50,7 @@ impl Connection {
         client.blocked.store(true, Relaxed);
         let goes_on = loop {
             let woken = poll_fn(|cx| self.poll_space(space.as_mut(), cx));
-            match tokio::time::timeout(LOOK, woken).await {
+            match tokio::time::timeout(POLL_INTERVAL, woken).await {
                 Ok(Waited::HasSpace) => break true,
                 Ok(Waited::Gone) => break false,
                 Ok(Waited::Pushes) => {

@@ -24,7 +24,7 @@ use super::{Connection, batch, dump};
 use crate::threads::worker::Worker;
 
 /// How often the replica's silence, and what waits for it, are looked at.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after the log could not be settled.
 const FAILED: Duration = Duration::from_millis(100);
 /// The pause while too many dumps are being sent.
@@ -133,7 +133,7 @@ async fn send_dump(connection: &mut Connection, entry: &Replica) -> Option<Curso
             return None;
         }
         let event = poll_fn(|cx| poll_dump(connection, &mut pieces, cx));
-        let piece = match tokio::time::timeout(LOOK, event).await {
+        let piece = match tokio::time::timeout(POLL_INTERVAL, event).await {
             // Without a complete dump the replica finds that the connection ends.
             Ok(DumpEvent::Gone) => return None,
             Ok(DumpEvent::Piece(piece)) => piece,
@@ -227,7 +227,7 @@ impl Sender {
         self.note_loaded(connection.now_ms());
         loop {
             let event = poll_fn(|cx| self.poll(connection, cx));
-            let event = match tokio::time::timeout(LOOK, event).await {
+            let event = match tokio::time::timeout(POLL_INTERVAL, event).await {
                 Ok(event) => event?,
                 Err(_) if self.is_patient(connection)? => continue,
                 Err(_) => return Ok(()),
@@ -266,7 +266,7 @@ impl Sender {
     /// Returns true if it is time to look at the replica's silence.
     fn is_due(&self, connection: &Connection) -> bool {
         let passed = connection.now_ms().saturating_sub(self.looked_ms);
-        u128::from(passed) >= LOOK.as_millis()
+        u128::from(passed) >= POLL_INTERVAL.as_millis()
     }
 
     /// Waits until everything that is in the stream now is as safe as an acknowledged write.
