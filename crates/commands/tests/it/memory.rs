@@ -67,8 +67,10 @@ fn reads_evict_too() {
     let policy = Policy::AllkeysLru;
     engine.keyspace().set_eviction(Eviction { maxmemory, policy, ..Eviction::default() }, 0);
     log.clear();
-    client.run("GET nothing");
-    client.check("DBSIZE", &before);
+    for line in ["GET nothing", "MULTI", "GET nothing", "DISCARD", "EVAL_RO return(1) 0"] {
+        client.run(line);
+        Client::new(&engine).check("DBSIZE", &before);
+    }
     client.run("CLIENT UNPAUSE");
     // Nor while data is loaded, which must be restored exactly; nor for an unauthenticated client.
     engine.config().set_loading(true);

@@ -99,11 +99,12 @@ impl MemoryLimits<'_> {
     /// Deletes keys by the eviction policy until no limit is exceeded. If one stays exceeded,
     /// returns the result of the last step, which evicted nothing.
     fn evict(&self) -> Option<Evicted> {
-        // The limits do not apply while data is loaded. A replica evicts nothing: its primary sends
-        // a DEL.
+        // The limits do not apply while data is loaded, nor while nothing may be deleted: as in
+        // Redis, the data may exceed them for as long as clients are paused. A replica evicts
+        // nothing: its primary sends a DEL.
         if self.engine.keyspace().excess() == 0
             || self.engine.config().loading()
-            || self.engine.replication().is_replica()
+            || !self.engine.may_delete_now()
         {
             return None;
         }

@@ -221,6 +221,24 @@ fn the_limit_of_a_pool_is_said_at_the_start_and_raised_while_it_is_served() {
 }
 
 #[test]
+fn keys_are_evicted_only_near_the_raised_limit_of_a_pool() {
+    let arguments = ["--pool-size", "32mb", "--maxmemory-policy", "allkeys-random"];
+    let server = Launch::perdura_pmem().args(arguments).start();
+    let mut client = server.client();
+    let value = "v".repeat(100_000);
+    let mut kept_of = |keys: std::ops::Range<u32>| {
+        keys.for_each(|n| client.check(&format!("SET {n} {value}"), "OK"));
+        let size = client.run("DBSIZE").to_string();
+        size["(integer) ".len()..].parse::<u32>().expect("a number")
+    };
+    let kept = kept_of(0..500);
+    assert!(kept < 320, "{kept} values in 32 MiB");
+    server.client().check("CONFIG SET pool-size 64mb", "OK");
+    let more = kept_of(500..1000);
+    assert!(more > kept * 3 / 2, "{more} values in 64 MiB, after {kept} in 32 MiB");
+}
+
+#[test]
 fn a_pool_is_never_larger_than_its_limit() {
     for (size, bytes) in [("16mb", 16 << 20), ("64mb", 64 << 20), ("300mb", 300 << 20)] {
         let server = Launch::perdura_pmem().args(["--pool-size", size]).start();
