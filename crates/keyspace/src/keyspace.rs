@@ -82,8 +82,8 @@ impl Keyspace {
 
     /// Keeps, from `now` (unix ms) on, the place of a primary's data in its own stream, if this is
     /// a pool, whatever was changed before. It is kept like one of [`Keyspace::keep_position`],
-    /// but commits may end in another order than that of their offsets. If `position` returns none,
-    /// what was kept is kept still. Returns true if this place is kept.
+    /// but commits may end in another order than that of their offsets. If `position` returns
+    /// `None`, the present place is kept. Returns true if this place is kept.
     pub fn keep_own_position(
         &self,
         position: impl FnOnce() -> Option<StreamPosition>,

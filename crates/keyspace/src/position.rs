@@ -12,7 +12,8 @@
 //!   place until all data is replaced, since it is not the primary's any more.
 //! - An *own* place is kept by a primary, in the same way. Its commits do not follow one another:
 //!   several threads commit at the same time, and a crash may keep a later one without an earlier
-//!   one. The words of the shards say which of them there are, and whoever kept it has the bytes.
+//!   one. The shards' words say which commits survived; the primary has their bytes in its ring
+//!   file.
 //!
 //! All have the pool's epoch, which every opening raises: a place of any epoch but the last is not
 //! believed, so that one is void if a program opened the pool that does not know it. An opening

@@ -191,7 +191,7 @@ impl Replicas {
 
     /// Returns the offset up to which `count` of them have said that they have executed the stream,
     /// or have it durably, of which `end` is the end; none if there are fewer. A replica that has
-    /// come again counts once, and one that claims more than there is does not count.
+    /// reconnected counts once, and one that claims more than there is does not count.
     pub fn confirmed(&self, count: usize, durable: bool, end: u64) -> Option<u64> {
         let list = self.list();
         let is_newest = |at: usize, replica: &Replica| {
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(confirmed(false, 200), [Some(101), Some(100), None]);
         assert_eq!(confirmed(false, 100), [Some(100), None, None], "one claims too much");
         assert_eq!(confirmed(true, 200), [Some(90), None, None], "one says nothing of it");
-        // The first comes again before its old connection has ended.
+        // The first reconnects before its old connection has ended.
         let again = replicas.enter(Replica::new(3, "h".into(), 1, 0));
         again.set_stage(Stage::Online, 2000);
         assert_eq!(confirmed(false, 200), [Some(101), None, None]);

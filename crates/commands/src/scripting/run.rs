@@ -45,7 +45,8 @@ pub(crate) struct Program<'p> {
 pub(super) struct Rights {
     pub(super) kind: ScriptKind,
     pub(super) may_write: bool,
-    /// Each of its writes is refused while the store takes none; otherwise the script itself was.
+    /// If true, each write is checked when it is called; otherwise the script was checked as a
+    /// whole.
     pub(super) checks_each: bool,
     /// Commands that need memory are refused.
     pub(super) is_over_limit: bool,

@@ -134,9 +134,10 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// Returns true if commands that change no data here, such as FLUSHALL without a key, must be
-    /// committed nevertheless: they may have changed data before a crash that takes that back, and
-    /// they would change data of replicas then. Their commit is lost with those before it.
+    /// Returns true if a command that changed no data, such as FLUSHALL of an empty database, must
+    /// be committed to record its place in the stream. A crash may take back the commits before it,
+    /// such as the one that emptied the database, and is to take back its place with them:
+    /// otherwise replicas would execute it on data that is there again.
     #[inline]
     fn needs_home(&self, txn: &Txn<'_>) -> bool {
         self.engine.keyspace().keeps_position() && self.are_homeless(txn)

@@ -3,11 +3,11 @@
 //!
 //! A client that sends commands without waiting for their replies learns nothing between them, so
 //! they may happen together and become durable together. They keep their order, and each fails for
-//! itself. In a pool a run is one record: a crash leaves all of it or nothing. In an append-only
+//! itself. In a pool the run is one record: a crash leaves all of it or nothing. In an append-only
 //! file its commands follow one another: a crash may leave the first few. Either way the client
-//! finds a prefix of what it sent. The shards
-//! of the run are locked at once. If another thread has locked one of them, the commands are
-//! executed one by one instead, so that a run never makes others wait for long.
+//! finds a prefix of what it sent. The shards of the run are locked at once. If another thread has
+//! locked one of them, the commands are executed one by one instead, so that a run never makes
+//! others wait for long.
 //!
 //! Commands of a run that follow each other and change one key in the same way, such as pushes to a
 //! list, are executed as one change of it, if their command has a form for that

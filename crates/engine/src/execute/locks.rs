@@ -106,7 +106,8 @@ impl Engine {
         Ok(txn)
     }
 
-    /// Makes what a replayed command uses be used at the time of day, although nothing expires.
+    /// Records uses of keys at the present time: the transaction's own time is 0 during a replay,
+    /// so that nothing expires.
     #[inline]
     fn date_uses(&self, session: &Session, txn: &mut Txn<'_>) {
         if session.replay {

@@ -58,10 +58,9 @@ impl Unit<'_> {
 }
 
 impl Engine {
-    /// Commits the keyspace's own step (expiry, eviction); `losses` are those from before it was
-    /// staged. Returns false if nothing was committed:
-    /// the keys stay, also if this server has just become a replica, whose primary says what is
-    /// gone.
+    /// Commits a step of the store itself (expiry, eviction). `losses` were read before the step
+    /// was staged. Returns false, with the keys left in place, if the commit failed or this server
+    /// has become a replica: its primary will send the deletions.
     pub fn commit_step(&self, txn: &mut Txn<'_>, losses: Losses) -> bool {
         let mut effects = self.own_effects();
         let unit = Unit { losses, ..self.own_unit(&mut effects) };
@@ -89,7 +88,8 @@ impl Engine {
 
     /// Returns true if the store's own work may delete keys. It goes on while clients are paused by
     /// CLIENT PAUSE, but not while replicas are to catch up with the end of the stream, nor while
-    /// the log has little space.
+    /// the log has little space. It stops when the log has failed, because reads that would have to
+    /// wait for the deletion's place in the log could no longer be answered.
     pub fn may_delete_unasked(&self) -> bool {
         self.durability().takes_writes()
             && !self.durability().is_nearly_full()

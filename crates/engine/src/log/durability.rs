@@ -33,9 +33,7 @@ impl Engine {
 }
 
 impl LogDurability<'_> {
-    /// Returns true unless the log has failed. Nothing is to be deleted without a request
-    /// meanwhile, since reads that wait for the deletion's place in the log could no longer be
-    /// answered.
+    /// Returns true unless the log has failed.
     pub fn takes_writes(&self) -> bool {
         self.failure().is_none()
     }

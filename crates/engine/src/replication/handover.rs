@@ -61,7 +61,7 @@ impl FailoverPlan {
 pub struct Failover {
     stage: AtomicU8,
     plan: Mutex<FailoverPlan>,
-    /// Whether the replica may have become the primary without that its answer arrived.
+    /// Whether the replica may have become the primary although its answer never arrived.
     is_unsure: AtomicBool,
 }
 
@@ -120,7 +120,7 @@ impl Failover {
         self.is_unsure.store(false, Relaxed);
     }
 
-    /// Goes from one stage to another. Returns false if it was at none of those.
+    /// Goes from stage `from` to stage `to`. Returns false if the failover was not at `from`.
     pub(super) fn transition(&self, from: FailoverStage, to: FailoverStage) -> bool {
         self.stage.compare_exchange(from as u8, to as u8, SeqCst, SeqCst).is_ok()
     }

@@ -214,7 +214,7 @@ impl Session {
         self.can_walk && self.can_block
     }
 
-    /// Takes the session, whose call goes on on another thread, and leaves one that waits in its
+    /// Takes the session, whose call continues on another thread, and leaves one that waits in its
     /// place.
     pub(crate) fn take_for(&mut self, moved: &Arc<MovedCall<Session>>) -> Session {
         let stand_in = Session {

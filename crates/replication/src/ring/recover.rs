@@ -1,13 +1,13 @@
 //! What a ring says after a crash.
 //!
-//! The words of the shards say which commits the crash has left. A frame counts if its home's word
-//! is not before its end; one without a home counts, and so does a void one. Nobody is sent
-//! anything from a frame on whose commit has not ended, or may be lost by a crash. So one that does
-//! not count was never sent, nor was anything after it. Up to the data's place such a frame becomes
-//! padding, since commits of other shards follow. After the place the stream ends before the first
-//! of them: what has no home may follow there, but it was made for data that the crash has not
-//! left. A replica that has more than what is before the first of them has it from elsewhere: from
-//! a primary whose data this one has not, since it is an older copy.
+//! After a crash each shard's word holds the offset of its last surviving commit. A frame *counts*
+//! if its commit survived, that is, if its end is not beyond the word of its home shard. Void
+//! frames and frames without a home always count. No replica is sent a frame, or anything after it,
+//! before the frame's commit is durable. So a frame that does not count was never sent, and nothing
+//! after it was. If it lies before the end of the data's place, it is replaced by padding, because
+//! commits of other shards follow it. If it lies after that, the stream ends there: frames without
+//! a home may follow, but they were made for data that was lost. A replica that has more than what
+//! is before the first such frame got it from another server, of whose data this is an older copy.
 //!
 //! The chain of frames begins at one of the marks, at the oldest from which it reaches the end of
 //! the data's place. Frames before it were overwritten. If it begins after the place, because
@@ -53,7 +53,8 @@ pub struct Found {
 pub struct Recovered {
     /// The offset of its end.
     pub end: u64,
-    /// The offset up to which it may have been sent: who has more has it from elsewhere.
+    /// The offset up to which it may have been sent. A replica that has more got it from another
+    /// server.
     pub until: u64,
     /// The bytes before that.
     pub bytes: Vec<u8>,

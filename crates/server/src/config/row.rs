@@ -66,8 +66,8 @@ pub(super) fn put<T: Value>(field: &mut T, kind: Kind, text: &[u8]) -> bool {
 pub enum Change {
     /// At start only.
     Fixed,
-    /// At start only; to set what it is already is no mistake, so that clients may set all they
-    /// got.
+    /// At start only. Setting the present value is accepted, so that a client may send back what
+    /// CONFIG GET returned.
     Pinned,
     /// By `CONFIG SET` too.
     Live,

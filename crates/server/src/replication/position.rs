@@ -124,7 +124,7 @@ fn judge(
             );
             return Ok(None);
         }
-        // Whoever has as much as the data has it from elsewhere, since that was not sent.
+        // A replica with that much data got it from another server: this one never sent it.
         return Err("the file with the end of the stream is not that of the data, or is gone");
     };
     if is_next {

@@ -3,8 +3,8 @@
 //! One thread lives as long as the server. While there is a primary to follow it connects, says
 //! what it has, receives a dump if that is not enough, and then executes the stream; when the link
 //! ends it begins again. REPLICAOF only sets the [target](crate::replication::primary_target): the
-//! thread notices within a tenth of a second. After REPLICAOF NO ONE what it has in hand is not
-//! executed any more: it belongs to an earlier epoch of the stream
+//! thread notices within a tenth of a second. Commands that were received but not yet executed are
+//! dropped after REPLICAOF NO ONE: they belong to an earlier epoch of the stream
 //! ([`replication::Stream::append_received`]).
 
 mod failover;

@@ -44,7 +44,7 @@ fn replicas(page: &mut Page, engine: &Engine) {
         let help = "Replicas that were heard within min-replicas-max-lag.";
         page.gauge("perdura_min_slaves_good_slaves", help, good);
     }
-    // A replica that came again may still be there once more: the last one counts.
+    // The former connection of a replica that reconnected may still be listed: the last one counts.
     let by_address: BTreeMap<(String, String), Arc<Replica>> = all
         .into_iter()
         .map(|replica| ((replica.host.clone(), replica.port.to_string()), replica))

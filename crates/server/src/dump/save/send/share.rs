@@ -9,8 +9,8 @@
 //! the front of the file, while the file is written, and after that. So the dump is made as fast as
 //! the fastest receiver takes it, and the snapshot and the right to save end with it.
 //!
-//! If that file cannot be written, whoever needs it is disconnected, and comes again. A receiver
-//! that takes nothing for `repl-timeout` is disconnected by its connection.
+//! If that file cannot be written, the receivers that need it are disconnected, and reconnect. A
+//! receiver that takes nothing for `repl-timeout` is disconnected by its connection.
 
 use std::io::{self, Write};
 use std::sync::atomic::Ordering::Relaxed;
