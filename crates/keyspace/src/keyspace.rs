@@ -397,8 +397,8 @@ impl Keyspace {
         self.shared.set_eviction(eviction, now);
     }
 
-    /// Lets the pool become this many bytes large ([`Heap::set_largest_size`]), and evicts keys only
-    /// where that is nearly reached. Returns the size that it may have.
+    /// Lets the pool become this many bytes large ([`Heap::set_largest_size`]), and evicts keys
+    /// only where that is nearly reached. Returns the size that it may have.
     pub fn set_largest_size(&self, bytes: u64) -> u64 {
         let size = self.heap().set_largest_size(bytes);
         self.shared.apply_heap_limit();

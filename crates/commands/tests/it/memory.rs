@@ -71,7 +71,9 @@ fn reads_evict_too() {
         client.run(line);
         Client::new(&engine).check("DBSIZE", &before);
     }
+    assert!(!engine.may_delete_unasked(), "the workers delete nothing either");
     client.run("CLIENT UNPAUSE");
+    assert!(engine.may_delete_unasked());
     // Nor while data is loaded, which must be restored exactly; nor for an unauthenticated client.
     engine.config().set_loading(true);
     client.check("SET k v", "(error) LOADING Redis is loading the dataset in memory");

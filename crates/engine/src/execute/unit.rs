@@ -72,29 +72,24 @@ impl Engine {
     /// fails, the keys are treated as expired all the same.
     #[cold]
     fn delete_lazily_expired(&self, txn: &mut Txn<'_>) {
-        let (mut effects, may_write) = (self.own_effects(), self.may_delete_now());
+        let (mut effects, may_write) = (self.own_effects(), self.may_delete_unasked());
         let unit = self.own_unit(&mut effects);
         if may_write && txn.delete_lazily_expired() {
             let _ = unit.commit(txn);
         }
     }
 
-    /// Returns true if keys may be deleted without a client's request: not while clients are
-    /// paused, while the log has little space or after it has failed, or on a replica, whose
-    /// primary says what is gone.
-    pub(crate) fn may_delete_now(&self) -> bool {
-        self.admin().paused_until_ms() == 0 && self.may_delete_unasked()
-    }
-
-    /// Returns true if the store's own work may delete keys. It goes on while clients are paused by
-    /// CLIENT PAUSE, but not while replicas are to catch up with the end of the stream, nor while
-    /// the log has little space. It stops when the log has failed, because reads that would have to
-    /// wait for the deletion's place in the log could no longer be answered.
+    /// Returns true if keys may be deleted without a client's request. Not while clients are paused
+    /// or replicas are to catch up with the end of the stream, so that the data stays as it is; not
+    /// while the log has little space, nor after it has failed, because reads that would have to
+    /// wait for the deletion's place in the log could no longer be answered; nor on a replica,
+    /// whose primary says what is gone.
     pub fn may_delete_unasked(&self) -> bool {
+        let paused_until = self.admin().paused_until_ms();
         self.durability().takes_writes()
             && !self.durability().is_nearly_full()
             && !self.replication().is_replica()
-            && !self.admin().holds_writes()
+            && (paused_until == 0 || paused_until <= self.clock().unix_ms())
     }
 
     /// Effects of work that no client asked for.

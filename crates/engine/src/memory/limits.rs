@@ -93,7 +93,7 @@ impl MemoryLimits<'_> {
         self.engine.keyspace().eviction().policy != Policy::NoEviction
             && !self.engine.config().loading()
             && !self.engine.permissions().must_authenticate(session)
-            && self.engine.may_delete_now()
+            && self.engine.may_delete_unasked()
     }
 
     /// Deletes keys by the eviction policy until no limit is exceeded. If one stays exceeded,
@@ -104,7 +104,7 @@ impl MemoryLimits<'_> {
         // nothing: its primary sends a DEL.
         if self.engine.keyspace().excess() == 0
             || self.engine.config().loading()
-            || !self.engine.may_delete_now()
+            || !self.engine.may_delete_unasked()
         {
             return None;
         }
