@@ -5,6 +5,9 @@ use crate::rules_text::Peer;
 use crate::steps::Alike;
 use testkit::Reply;
 
+/// A case takes less than this many seconds: an entry of ACL LOG is younger, in the unit of the
+/// field.
+const YOUNG: f64 = 10.0;
 /// Fields of ACL LOG that must differ between two servers.
 const OWN: [&str; 2] = ["age-seconds", "client-info"];
 /// Fields of a client's line in ACL LOG that both servers show alike.
@@ -32,6 +35,14 @@ pub(crate) fn alike(
         Alike::Conflict => conflict(ours) == conflict(theirs),
         Alike::Length => ours.text().len() == theirs.text().len(),
         Alike::Log => log(ours) == log(theirs),
+        Alike::Logged => {
+            let ours = log(ours);
+            let is_of_client = |entry: &Vec<(String, String)>| {
+                entry.iter().any(|(name, value)| name == "user" && value == "u")
+            };
+            ours.get(usize::from(is_denied)..) == Some(&log(theirs))
+                && ours.iter().take(usize::from(is_denied)).all(is_of_client)
+        }
         Alike::Rules => rules(peer, ours) == rules(peer, theirs),
         Alike::Known => peer.of_list(ours) == peer.of_list(theirs),
         Alike::InFile => in_file(ours) == in_file(theirs),
@@ -111,6 +122,10 @@ fn log(reply: &Reply) -> Vec<Vec<(String, String)>> {
         let client = fields.iter().find(|(name, _)| name.text() == "client-info");
         let line = client.map(|(_, value)| value.text()).unwrap_or_default();
         let of_client = line.split_whitespace().filter_map(|field| field.split_once('='));
+        let age = fields.iter().find(|(name, _)| name.text() == "age-seconds");
+        let is_young =
+            age.is_some_and(|(_, age)| age.text().parse().is_ok_and(|age: f64| age < YOUNG));
+        all.push(("is young".to_owned(), is_young.to_string()));
         all.extend(
             of_client
                 .filter(|(name, _)| OF_CLIENT.contains(name))

@@ -118,7 +118,9 @@ struct Talk<'b> {
 impl Drop for Talk<'_> {
     fn drop(&mut self) {
         let is_of_users = |step: &Step| match &step.act {
-            Act::Call(words) => words.iter().any(|word| word == b"default"),
+            Act::Call(words) => {
+                words.iter().any(|word| word == b"default" || word == b"requirepass")
+            }
             act => matches!(act, Act::WriteFiles(_)),
         };
         if self.case.steps.iter().any(is_of_users) {

@@ -42,7 +42,21 @@ pub(crate) fn round(seed: u64) -> Done {
     round.rewritten(&log, folder.path(), true)?;
     round.rewritten(&log, folder.path(), false)?;
     drop(log);
-    round.killed(&pool, folder.path())
+    round.killed(&pool, folder.path())?;
+    giants(seed)
+}
+
+/// Takes values that are larger than any step through the ways that have steps.
+fn giants(seed: u64) -> Done {
+    let data = Maker::new(seed, dumps::now(), false).giants();
+    let folder = Medium::Memory.scratch();
+    let log = engine::log(folder.path());
+    let smallness = Smallness::Usual;
+    let engine = engine::in_memory(1, Some(log.clone()), smallness);
+    let round = Round { smallness, expected: fill(&engine, &data)?, engine };
+    round.dump()?;
+    round.payloads()?;
+    round.rewritten(&log, folder.path(), false)
 }
 
 fn fill(engine: &Arc<Engine>, data: &Data) -> Result<State, String> {
@@ -85,15 +99,18 @@ impl Round {
     }
 
     fn dump(&self) -> Done {
-        let saved = commands::save(&self.engine, Vec::new(), &save_options(false), || ());
-        let bytes = saved.map_err(|error| format!("saving: {error}"))?;
-        for threads in [1, 3] {
+        for (is_for_valkey, threads) in [(true, 1), (false, 3)] {
+            let options =
+                SaveOptions { is_for_valkey, compresses: !is_for_valkey, ..save_options(false) };
+            let saved = commands::save(&self.engine, Vec::new(), &options, || ());
+            let bytes = saved.map_err(|error| format!("saving: {error}"))?;
             let there = engine::in_memory(threads, None, self.smallness);
             let report = &mut |_| {};
             let mut options = LoadOptions { verifies: true, keeps_expired: false, report };
             let loaded = commands::load_dump(&there, &bytes[..], &mut options);
             loaded.map_err(|error| format!("loading what was saved: {error}"))?;
-            self.check(&format!("saved, loaded by {threads} threads"), &there, Rules::DUMP)?;
+            let way = format!("saved (for Valkey: {is_for_valkey}), loaded by {threads} threads");
+            self.check(&way, &there, Rules::DUMP)?;
         }
         Ok(())
     }

@@ -197,6 +197,20 @@ fn group(maker: &mut Maker, key: &[u8], name: &[u8], pending: usize) {
     }
 }
 
+/// Makes a stream of this many bytes, with groups whose pending entries take several steps.
+pub(crate) fn giant(maker: &mut Maker, bytes: usize) {
+    let (key, number) = (maker.key("giant-stream"), bytes / 900);
+    for n in 0..number {
+        let value = maker.bytes(n, 1000);
+        maker.add(words([b"XADD", &key, id(n).as_bytes(), b"f", &value]));
+    }
+    delete(maker, &key, number);
+    head(maker, &key, number);
+    for name in [b"one".as_slice(), b"two"] {
+        group(maker, &key, name, number - 7);
+    }
+}
+
 /// Makes special streams.
 pub(crate) fn special(maker: &mut Maker) {
     // Without entries.

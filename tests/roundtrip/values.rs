@@ -46,6 +46,8 @@ pub(crate) struct Maker {
 const DATABASES: [usize; 5] = [0, 3, 0, 15, 9];
 /// Databases of which only the number of keys matters.
 const FREE: [usize; 12] = [1, 2, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14];
+/// The number of elements from which a collection is saved in parts.
+const STEP: usize = commands::chunks::COLLECTED_ELEMENTS;
 /// The number of keys whose usage is set.
 const USED: usize = 24;
 /// Milliseconds after which the first key expires.
@@ -78,6 +80,39 @@ impl Maker {
         self.data
     }
 
+    /// Makes a value of each type that no step and no buffer holds: it is saved, spooled, loaded and
+    /// logged in more than two parts.
+    pub(crate) fn giants(mut self) -> Data {
+        let [bytes, elements] = [commands::chunks::COLLECTED_BYTES, STEP].map(|size| 2 * size + 99);
+        let key = self.key("giant-string");
+        let value = self.bytes(1, bytes / 2);
+        self.add(words([b"SET", &key, &value]));
+        self.expire(&key);
+        let key = self.key("giant-hash");
+        self.collection(What::Hash, &key, Dimension::Total, bytes);
+        self.expire(&key);
+        let key = self.key("giant-scores");
+        self.collection(What::SortedSet, &key, Dimension::Count, elements);
+        let key = self.key("giant-timed");
+        for n in 0..bytes / 900 {
+            let (field, at) = (format!("f{n}"), self.time().to_string());
+            let value = self.bytes(n, 1000);
+            self.add(words([b"HSET", &key, field.as_bytes(), &value]));
+            if n % 4 != 3 {
+                let field = field.as_bytes();
+                self.add(words([b"HPEXPIREAT", &key, at.as_bytes(), b"FIELDS", b"1", field]));
+            }
+        }
+        self.expire(&key);
+        streams::giant(&mut self, bytes);
+        self.data
+    }
+
+    fn expire(&mut self, key: &[u8]) {
+        let at = self.time().to_string();
+        self.add(words([b"PEXPIREAT", key, at.as_bytes()]));
+    }
+
     pub(crate) fn database(&self) -> usize {
         DATABASES[self.counter % DATABASES.len()]
     }
@@ -101,8 +136,7 @@ impl Maker {
     /// Ends a key: gives it a TTL, or not.
     pub(crate) fn end(&mut self, key: &[u8]) {
         if self.counter % 3 == 1 {
-            let at = self.time().to_string();
-            self.add(words([b"PEXPIREAT", key, at.as_bytes()]));
+            self.expire(key);
         }
     }
 

@@ -1,8 +1,9 @@
 //! Effects of arguments and of several rules about one key: the kind of access, the key that is
 //! named if two are denied, first arguments in any case, the length of the log.
 
+use super::moments::{ASKS, CALLS};
 use super::prefixed;
-use crate::steps::{ADMIN, Act, Alike, Case, words};
+use crate::steps::{ADMIN, Act, Alike, Case, Words, with, words};
 use fastrand::Rng;
 
 /// Commands whose access to a key depends on their arguments, or that have several keys.
@@ -60,7 +61,7 @@ const REQUESTS: &[&str] = &[
     "ECHO aB",
 ];
 /// Rules that allow one kind of access each, or both.
-const RULES: &[&str] = &[
+pub(super) const RULES: &[&str] = &[
     "%R~a",
     "%W~a",
     "%RW~a",
@@ -143,6 +144,43 @@ fn of<'a>(all: &[&'a str], random: &mut Rng) -> &'a str {
     all[random.usize(..all.len())]
 }
 
+/// A request about these keys and channels, now and then with another number, other letters, or a
+/// zero in a word.
+pub(super) fn request(random: &mut Rng) -> Words {
+    let mut request = words(of(REQUESTS, random));
+    if random.u8(..6) == 0 {
+        let at = random.usize(1..request.len());
+        let word = &mut request[at];
+        match str::from_utf8(word).ok().and_then(|word| word.parse::<u8>().ok()) {
+            Some(_) => *word = of(&["0", "1", "2", "3", "9", "-1"], random).into(),
+            // Not in a first argument, or an option, which redis-server compares up to a zero.
+            None if at > 1 && word.len() == 1 => word.extend(b"\0x"),
+            None => word.make_ascii_uppercase(),
+        }
+    }
+    request
+}
+
+/// Asks in one of the ways in which a permission is checked: without executing the command, by
+/// itself, in a transaction, in a script, or by a script that only asks.
+fn asked(case: &mut Case, request: Words, random: &mut Rng) {
+    let name = request[0].to_ascii_uppercase();
+    let is_quick = !name.ends_with(b"SUBSCRIBE") && name != b"MIGRATE" && name != b"SELECT";
+    match if is_quick { random.u8(..6) } else { 0 } {
+        0 | 1 => case.add(ADMIN, Act::Call(prefixed("ACL DRYRUN u", &request)), Alike::Same),
+        2 => case.client(request, Alike::Refusal),
+        3 => {
+            case.client(words("MULTI"), Alike::Same);
+            case.client(request, Alike::Refusal);
+            case.client(words("EXEC"), Alike::Refusal);
+        }
+        // A script may not call a script.
+        _ if name == b"EVAL" => case.client(request, Alike::Refusal),
+        4 => case.client([with("EVAL", &[CALLS.as_bytes(), b"0"]), request].concat(), Alike::Same),
+        _ => case.client([with("EVAL", &[ASKS.as_bytes(), b"0"]), request].concat(), Alike::Same),
+    }
+}
+
 /// Adds users with a few rules about the same keys, and commands that these rules allow or deny.
 pub(super) fn add(case: &mut Case, random: &mut Rng) {
     for _ in 0..3 {
@@ -152,9 +190,9 @@ pub(super) fn add(case: &mut Case, random: &mut Rng) {
         }
         case.admin(&rules.join(" "), Alike::Same);
         case.admin("ACL GETUSER u", Alike::Rules);
-        for _ in 0..12 {
-            let request = words(of(REQUESTS, random));
-            case.add(ADMIN, Act::Call(prefixed("ACL DRYRUN u", &request)), Alike::Same);
+        case.client(words("AUTH u x"), Alike::Same);
+        for _ in 0..16 {
+            asked(case, request(random), random);
         }
     }
     sorted(case, random);

@@ -16,6 +16,10 @@ const DENIED: &[&str] = &[
     "DEL a k*",
     "AUTH u wrong",
     "AUTH n* wrong",
+    // One name of several kinds.
+    "SET get v",
+    "PUBLISH get m",
+    "AUTH get wrong",
 ];
 /// A script that calls the command in its arguments.
 const CALLS: &str = "return redis.pcall(unpack(ARGV))";

@@ -2,12 +2,15 @@
 //!
 //! [`rules`] makes rules, and [`requests`] the commands that they are about, both from the command
 //! table; [`access`] tests effects of arguments, [`history`] effects of several words or denials,
-//! and [`moments`] changes users between a command and its effect. A case gives a user rules, reads
-//! them back, and compares DRYRUN, the command itself and the log.
+//! [`nearly`] words that are nearly right, and [`by_default`] the user that nobody has to name;
+//! [`moments`] changes users between a command and its effect. A case gives a user rules, reads them
+//! back, and compares DRYRUN, the command itself and the log.
 
 mod access;
+mod by_default;
 mod history;
 mod moments;
+mod nearly;
 mod requests;
 mod rules;
 
@@ -21,6 +24,7 @@ use testkit::Reply;
 const SETUP: &[&str] = &[
     "ACL DELUSER u v w x",
     "FLUSHALL",
+    "CONFIG SET requirepass ",
     "CONFIG SET acl-pubsub-default resetchannels",
     "CONFIG SET acllog-max-len 128",
     "ACL LOG RESET",
@@ -41,11 +45,13 @@ impl Generator {
     pub(crate) fn case(&self, seed: u64) -> Case {
         let mut random = Rng::with_seed(seed);
         let mut case = Case::new(if random.bool() { 2 } else { 3 }, SETUP);
-        match random.u8(..24) {
-            0..9 => self.rules(&mut case, &mut random),
-            9..15 => moments::add(&mut case, &self.requests, &mut random),
-            15..18 => access::add(&mut case, &mut random),
-            18..23 => history::add(&mut case, &mut random),
+        match random.u8(..28) {
+            0..8 => self.rules(&mut case, &mut random),
+            8..14 => moments::add(&mut case, &self.requests, &mut random),
+            14..18 => access::add(&mut case, &mut random),
+            18..22 => history::add(&mut case, &mut random),
+            22..25 => nearly::add(&mut case, &mut random),
+            25..27 => by_default::add(&mut case, &mut random),
             _ => categories(&mut case, &mut random),
         }
         case

@@ -2,7 +2,7 @@
 //! subscriptions, calls of scripts; and changes of a client's user.
 
 use super::requests::Requests;
-use super::{prefixed, rules, set_user};
+use super::{access, prefixed, rules, set_user};
 use crate::steps::{ADMIN, Act, Alike, CLIENT, Case, Words, with, words};
 use fastrand::Rng;
 
@@ -83,10 +83,10 @@ const LOGINS: &[&str] = &[
 ];
 
 /// A script that reports of each of its calls whether it was refused.
-const CALLS: &str = "local r = redis.pcall(unpack(ARGV))
+pub(super) const CALLS: &str = "local r = redis.pcall(unpack(ARGV))
 if type(r) == 'table' and r.err and string.find(r.err, 'The user executing') then return r.err end
 return 'done'";
-const ASKS: &str = "return redis.acl_check_cmd(unpack(ARGV)) and 1 or 0";
+pub(super) const ASKS: &str = "return redis.acl_check_cmd(unpack(ARGV)) and 1 or 0";
 
 fn of<'a>(all: &[&'a str], random: &mut Rng) -> &'a str {
     all[random.usize(..all.len())]
@@ -95,13 +95,14 @@ fn of<'a>(all: &[&'a str], random: &mut Rng) -> &'a str {
 /// Adds the steps of one of them.
 pub(super) fn add(case: &mut Case, requests: &Requests, random: &mut Rng) {
     case.admin(UNLIMITED, Alike::Same);
-    match random.u8(..12) {
+    match random.u8(..14) {
         0..3 => queued(case, requests, random),
         3..5 => blocked(case, random),
         5..7 => listening(case, random),
         7..9 => called(case, requests, random),
         9 => deleted(case, random),
         10 => loaded(case, requests, random),
+        11..13 => by_itself(case, random),
         _ => authenticated(case, random),
     }
     case.admin("ACL LOG 20", Alike::Log);
@@ -142,18 +143,23 @@ fn blocked(case: &mut Case, random: &mut Rng) {
     case.add(ADMIN, Act::Call(prefixed("ACL DRYRUN u", &words(asked))), Alike::Same);
     case.admin(fill, Alike::Any);
     case.add(CLIENT, Act::Receive, Alike::Served);
-    // The log differs: redis-server 7.0 serves without a check.
+    case.admin("ACL LOG", Alike::Logged);
     case.admin("ACL LOG RESET", Alike::Same);
 }
 
 /// Rules change while a client is subscribed.
 fn listening(case: &mut Case, random: &mut Rng) {
+    // Another user listens to the same, and keeps its rights.
+    case.admin("ACL SETUSER v on nopass ~* &* +@all", Alike::Same);
     case.client(words("AUTH u x"), Alike::Same);
+    case.add(2, Act::Call(words(of(&["AUTH v x", "AUTH v x", "AUTH u x"], random))), Alike::Same);
     let mut names = Vec::new();
     for _ in 0..random.usize(1..4) {
         let how = of(&["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"], random);
         names.push(of(LISTENED, random));
-        case.client(words(&format!("{how} {}", names[names.len() - 1])), Alike::Same);
+        let line = words(&format!("{how} {}", names[names.len() - 1]));
+        case.add(2, Act::Call(line.clone()), Alike::Same);
+        case.client(line, Alike::Same);
     }
     if random.bool() {
         let how = of(&["UNSUBSCRIBE", "PUNSUBSCRIBE"], random);
@@ -166,16 +172,44 @@ fn listening(case: &mut Case, random: &mut Rng) {
         };
         case.admin(&format!("ACL SETUSER u {rules}"), Alike::Same);
         case.add(CLIENT, Act::IsOpen, Alike::Refusal);
+        case.add(2, Act::IsOpen, Alike::Refusal);
     }
     let how = of(&["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"], random);
     case.client(words(&format!("{how} {}", of(LISTENED, random))), Alike::Same);
 }
 
-/// Rules that leave all of the subscribed names, or all but one, each by the root or by a selector.
+/// A user changes its own rules between its requests, which are sent in one write.
+fn by_itself(case: &mut Case, random: &mut Rng) {
+    case.client(words("AUTH u x"), Alike::Same);
+    for _ in 0..24 {
+        match random.u8(..3) {
+            0 => {
+                let rule = access::RULES[random.usize(..access::RULES.len())];
+                let words = with("ACL SETUSER u", &[rule.as_bytes()]);
+                case.client(words, Alike::Same);
+            }
+            _ => {
+                let request = access::request(random);
+                let name = request[0].to_ascii_uppercase();
+                if !name.ends_with(b"SUBSCRIBE") && name != b"MIGRATE" {
+                    case.client(request, Alike::Refusal);
+                }
+            }
+        }
+    }
+    case.admin("ACL GETUSER u", Alike::Rules);
+}
+
+/// Rules that leave all of the subscribed names, or all but one, each by the root or by a selector,
+/// literally or by a pattern.
 fn left(names: &[&str], random: &mut Rng) -> String {
     let mut rules = "clearselectors resetchannels".to_owned();
     let taken = random.usize(..names.len() * 3);
     for (_, name) in names.iter().enumerate().filter(|(at, _)| *at != taken) {
+        let name = match random.u8(..3) {
+            0 => format!("{}?", &name[..name.len() - 1]),
+            _ => (*name).to_owned(),
+        };
         rules += &match random.u8(..3) {
             0 => format!(" &{name}"),
             1 => format!(" (&{name})"),

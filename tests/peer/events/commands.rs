@@ -238,6 +238,19 @@ pub(super) const OF_NOTHING: &[&str] = &[
 pub(super) const DATABASES: &[&str] =
     &["SWAPDB 0 1", "FLUSHDB", "FLUSHALL", "SELECT 1", "SELECT 0", "SELECT 0"];
 
+/// Commands by which keys and connections come into other databases.
+pub(super) const ELSEWHERE: &[&str] = &[
+    "SELECT 1",
+    "SELECT 1",
+    "SELECT 0",
+    "MOVE $k 1",
+    "MOVE $k 0",
+    "COPY $k $k DB 1 REPLACE",
+    "COPY $k none DB 0",
+    "SWAPDB 0 1",
+    "FLUSHDB",
+];
+
 pub(super) const READS: &[&str] = &[
     "TYPE $k",
     "TTL $k",

@@ -142,6 +142,20 @@ impl Story<'_> {
         call
     }
 
+    /// Lets a key be evicted, the only one that can be, after clients have read it.
+    pub(super) fn evict(&mut self, by: usize) {
+        self.history.admin("CONFIG SET maxmemory-policy volatile-ttl");
+        self.history.admin("FLUSHALL");
+        self.history.admin("SET s1 v EX 100000");
+        for by in [1, 2, 5] {
+            self.line(by, "TYPE s1");
+        }
+        self.history.admin("CONFIG SET maxmemory 1");
+        self.line_of(by, &["SET s2 v", "GET s1", "LPUSH l1 a", "DEL s1", "APPEND s1 v"]);
+        self.history.admin("CONFIG SET maxmemory 0");
+        self.history.admin("DBSIZE");
+    }
+
     /// Makes a connection wait, and others execute commands that may end that.
     pub(super) fn block(&mut self) {
         let by = self.anyone();

@@ -19,8 +19,8 @@ use crate::both::Both;
 use crate::shrink;
 use crate::steps::{Words, with, words};
 use commands::{
-    DATA, DATABASES, EXPIRING, FAILING, LOOKS, MISTAKES, OF_NOTHING, OF_SEVERAL, READS, WRITES,
-    filled, of, typed,
+    DATA, DATABASES, ELSEWHERE, EXPIRING, FAILING, LOOKS, MISTAKES, OF_NOTHING, OF_SEVERAL, READS,
+    WRITES, filled, of, typed,
 };
 use fastrand::Rng;
 use history::{Act, CONNECTIONS, History, Step};
@@ -60,6 +60,16 @@ pub(crate) struct Generator<'b> {
     dump: Vec<u8>,
 }
 
+/// A feature that a history can be about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Focus {
+    Tracking,
+    Channels,
+    SlowLog,
+    Databases,
+    Monitoring,
+}
+
 /// A history that is being made.
 struct Story<'g> {
     history: History,
@@ -82,6 +92,9 @@ struct Story<'g> {
     blocks: bool,
     /// True if the slow log is read.
     is_slow: bool,
+    /// What half of the steps are about, if anything: features hide each other's mistakes if a
+    /// history has a step or two for each.
+    focus: Option<Focus>,
     /// How much of the history is about each of the other features.
     tracking: u8,
     monitoring: u8,
@@ -135,9 +148,17 @@ impl<'b> Generator<'b> {
         let flags = watching::event_classes(may_expire, &mut random);
         setup.push(with("CONFIG SET notify-keyspace-events", &[flags.as_bytes()]));
         let blocks = random.u8(..5) == 0;
-        let is_slow = random.u8(..if blocks { 2 } else { 5 }) == 0;
+        let focus = match random.u8(..9) {
+            0 => Some(Focus::Tracking),
+            1 => Some(Focus::Channels),
+            2 if !blocks => Some(Focus::SlowLog),
+            3 => Some(Focus::Databases),
+            4 => Some(Focus::Monitoring),
+            _ => None,
+        };
+        let is_slow = focus == Some(Focus::SlowLog) || random.u8(..if blocks { 2 } else { 5 }) == 0;
         let weight = |random: &mut Rng| [0, 0, 1, 4][random.usize(..4)];
-        let tracking = weight(&mut random);
+        let tracking = weight(&mut random).max(u8::from(focus == Some(Focus::Tracking)));
         let mut story = Story {
             history: History { setup, steps: Vec::new() },
             dump: &self.dump,
@@ -151,8 +172,9 @@ impl<'b> Generator<'b> {
             listens: [false; CONNECTIONS],
             blocks,
             is_slow,
+            focus,
             tracking,
-            monitoring: weight(&mut random),
+            monitoring: weight(&mut random).max(u8::from(focus == Some(Focus::Monitoring))),
             channels: weight(&mut random),
             random,
         };
@@ -233,6 +255,16 @@ impl Story<'_> {
     fn step(&mut self) {
         let by = self.anyone();
         let (tracking, monitoring, channels) = (self.tracking, self.monitoring, self.channels);
+        // A second MONITOR has no reply to wait for, so its place in the slow log is undefined.
+        let is_undefined = self.is_slow && self.focus == Some(Focus::Monitoring);
+        match self.focus.filter(|_| !is_undefined && self.random.bool()) {
+            None => {}
+            Some(Focus::Tracking) => return self.tracking(),
+            Some(Focus::Channels) => return self.channels(),
+            Some(Focus::SlowLog) => return self.slow_log(by),
+            Some(Focus::Databases) => return self.filled(by, ELSEWHERE),
+            Some(Focus::Monitoring) => return self.monitoring(),
+        }
         match self.random.u8(..12) {
             0..2 if tracking == 4 => return self.tracking(),
             2..5 if self.is_slow => return self.slow_log(by),
@@ -252,6 +284,7 @@ impl Story<'_> {
             69..73 => self.ask(),
             73..76 => self.connection(by),
             76..78 => self.configure(),
+            78 if !self.blocks => self.evict(by),
             78..82 if self.blocks => self.block(),
             82..86 if self.expires => self.expire(by),
             86..90 if self.is_slow => self.slow_log(by),

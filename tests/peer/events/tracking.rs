@@ -144,6 +144,25 @@ impl Story<'_> {
         if line.contains("REDIRECT") && self.random.bool() {
             self.line(4, "SUBSCRIBE __redis__:invalidate");
         }
+        if let Some(to) = (3..5).find(|to| line.contains(&format!("REDIRECT <id{to}>")))
+            && self.random.u8(..6) == 0
+        {
+            self.broken(by, to);
+        }
+    }
+
+    /// The client that gets the invalidations of another one ends.
+    fn broken(&mut self, by: usize, to: usize) {
+        let key = of(KEYS, &mut self.random);
+        self.cached(by, &[key]);
+        self.history.admin(&format!("CLIENT KILL ID <id{to}>"));
+        self.change(&[key]);
+        self.line(by, "CLIENT TRACKINGINFO");
+        self.history.admin("CLIENT LIST");
+        if self.random.bool() {
+            self.line(by, "CLIENT TRACKING on");
+            self.line(by, "CLIENT TRACKINGINFO");
+        }
     }
 
     /// Several clients read keys, which then change.
@@ -211,10 +230,12 @@ impl Story<'_> {
                 self.change_by(by, key);
             }
             let read = self.read_of(key);
-            if !self.has_no_loop && self.random.u8(..8) == 0 {
+            if !self.has_no_loop && self.random.u8(..6) == 0 {
                 let script = b"return redis.call(unpack(ARGV))";
-                let head =
-                    [b"EVAL".to_vec(), script.to_vec(), b"1".to_vec(), key.as_bytes().into()];
+                let name = of(&["EVAL", "EVAL_RO"], &mut self.random).as_bytes().to_vec();
+                // Sometimes it reads nothing of what it declares.
+                let script = if self.random.bool() { script.as_slice() } else { b"return 1" };
+                let head = [name, script.to_vec(), b"1".to_vec(), key.as_bytes().into()];
                 self.history.add(by, head.into_iter().chain(read).collect());
             } else {
                 self.history.add(by, read);

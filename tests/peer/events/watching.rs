@@ -183,7 +183,8 @@ impl Story<'_> {
     }
 
     pub(super) fn monitoring(&mut self) {
-        let by = self.random.usize(3..5);
+        // Invalidations may be redirected to the other one.
+        let by = if self.tracking > 0 { 4 } else { self.random.usize(3..5) };
         self.line_of(by, &["MONITOR", "RESET", "MONITOR"]);
     }
 

@@ -37,6 +37,12 @@ const TOKENS: &[&str] = &[
     "d", "s", "x", "c1", "c3", "c5", "<", ">", "!", "!1", "!2", "!4", "!8", "!16", " ", "!3", "bh",
     "bc3",
 ];
+/// Letters of subjects, and classes of patterns.
+const LETTERS: &[&str] = &["a", "a", "b", "A", "1", " ", "(", ")", "[", "]", "-", "_", "\\n", "z"];
+const CLASSES: &[&str] = &[
+    "a", "a", "b", ".", "%a", "%d", "%w", "%s", "%p", "%l", "%u", "%x", "%c", "%A", "%S", "%.",
+    "[ab]", "[^a]", "[a-z]", "[a-]", "[-a]", "[%w_]", "[]]", "[^]a]", "[%]b]", "[b-a]", "[a%-z]",
+];
 const PIECES: &[&str] = &["-", "\\r", "\\n", " ", "A", "my text", "ERR", "MY x", "\\0", "--"];
 
 /// Adds programs, and compares the result of each of their expressions.
@@ -50,8 +56,14 @@ pub(super) fn add(case: &mut Case, random: &mut Rng) {
         program.push_str("return r");
         case.add(CLIENT, Act::Call(with("EVAL", &[program.as_bytes(), b"0"])), Alike::Same);
     }
-    let program = format!("return {}", reply(random));
-    case.add(CLIENT, Act::Call(with("EVAL", &[program.as_bytes(), b"0"])), Alike::Same);
+    for _ in 0..8 {
+        let how = ["return *", "return *", "error(*)", "return {map = {a = *}}", "return {1, {*}}"];
+        let (how, reply) = (of(&how, random).to_owned(), reply(random));
+        // redis-server ends by a signal if the table that is raised has no text of an error.
+        let how = if reply.contains("err") { how } else { how.replace("error(*)", "return *") };
+        let program = how.replace('*', &reply);
+        case.add(CLIENT, Act::Call(with("EVAL", &[program.as_bytes(), b"0"])), Alike::Same);
+    }
     let depth = [1, 899, 901, 950][random.usize(..4)];
     let program = format!("local t = {{}} for i = 1, {depth} do t = {{t}} end return t");
     case.add(CLIENT, Act::Call(with("EVAL", &[program.as_bytes(), b"0"])), Alike::Same);
@@ -59,7 +71,11 @@ pub(super) fn add(case: &mut Case, random: &mut Rng) {
 
 fn reply(random: &mut Rng) -> String {
     let text: String = (0..random.usize(..6)).map(|_| of(PIECES, random)).collect();
-    format!("redis.{}('{text}')", of(&["error_reply", "error_reply", "status_reply"], random))
+    let how = of(
+        &["redis.error_reply('*')", "redis.status_reply('*')", "({err = '*'})", "({ok = '*'})"],
+        random,
+    );
+    how.replace('*', &text)
 }
 
 fn operand(random: &mut Rng) -> &'static str {
@@ -70,7 +86,8 @@ fn operand(random: &mut Rng) -> &'static str {
 }
 
 fn expression(random: &mut Rng) -> String {
-    match random.u8(..16) {
+    match random.u8(..20) {
+        16.. => matched(random),
         0..4 => packed(random),
         4 => {
             let shift = of(&["lshift", "rshift", "arshift", "rol", "ror"], random);
@@ -95,6 +112,33 @@ fn expression(random: &mut Rng) -> String {
             format!("math.randomseed({seed}) return math.random({range}), math.random()")
         }
     }
+}
+
+/// A use of a sound pattern: each item, quantifier, set and capture in each place.
+fn matched(random: &mut Rng) -> String {
+    let subject: String = (0..random.usize(..9)).map(|_| of(LETTERS, random)).collect();
+    let pattern = format!("{}{}", of(&["", "", "^"], random), pattern(0, random));
+    match random.u8(..5) {
+        0 => format!("return string.find('{subject}', '{pattern}', {})", of(COUNTS, random)),
+        1 => format!("return string.match('{subject}', '{pattern}')"),
+        2 => format!("return string.gsub('{subject}', '{pattern}', '<%0%1>')"),
+        3 => format!("return string.gsub('{subject}', '{pattern}', '<%0>', {})", random.u8(..3)),
+        _ => format!(
+            "local t = {{}} for a, b in string.gmatch('{subject}', '{pattern}') do \
+             t[#t + 1] = tostring(a) .. tostring(b) end return t"
+        ),
+    }
+}
+
+fn pattern(depth: usize, random: &mut Rng) -> String {
+    let item = |random: &mut Rng| match random.u8(..12) {
+        0 if depth < 2 => format!("({})", pattern(depth + 1, random)),
+        1 if depth < 2 => format!("({})", of(&["", "a*", "[ab]-", ".", "b$"], random)),
+        2 => of(&["%f[%w]", "%f[%a]", "%f[%z]", "%b()", "%bab", "%b[]"], random).to_owned(),
+        3 => of(&["%1", "%2", "$", "%$"], random).to_owned(),
+        _ => format!("{}{}", of(CLASSES, random), of(&["", "", "*", "+", "-", "?"], random)),
+    };
+    (0..random.usize(1..5)).map(|_| item(random)).collect()
 }
 
 fn packed(random: &mut Rng) -> String {

@@ -123,13 +123,13 @@ impl Generator {
     pub(crate) fn case(&self, seed: u64) -> Case {
         let mut random = Rng::with_seed(seed);
         let mut case = Case::new(if random.bool() { 2 } else { 3 }, SETUP);
-        match random.u8(..45) {
+        match random.u8(..48) {
             0..10 => self.calls(&mut case, &mut random),
             10..26 => self.scripts(&mut case, seed, &mut random),
             26..38 => libraries::add(&mut case, &mut random),
             38..41 => over_limit(&mut case, &mut random),
-            41..43 => edges::add(&mut case, &mut random),
-            43 => endless(&mut case, &mut random),
+            41..44 => edges::add(&mut case, &mut random),
+            44 => endless(&mut case, &mut random),
             _ => sweeps::add(&mut case, &mut random),
         }
         for key in KEYS {

@@ -158,6 +158,10 @@ pub(super) fn script(tag: &str, random: &mut Rng) -> String {
 /// Statements, and a result.
 pub(super) fn body(tag: &str, random: &mut Rng) -> String {
     let mut text = SHOW.to_owned();
+    if random.u8(..16) == 0 {
+        // For itself alone, however it ends.
+        text.push_str("redis.call('SELECT', '1')\n");
+    }
     for _ in 0..random.usize(..3) {
         let statement = of(STATEMENTS, random);
         // `return` is allowed only at the end of a block.
