@@ -25,8 +25,8 @@ pub(crate) enum Alike {
     /// The reply of a blocked client: redis-server's, unless the user may not execute the command
     /// any more, as its last DRYRUN said; then a refusal.
     Served,
-    /// Entries of ACL LOG after [`Alike::Served`]: here there is one more if the client was refused,
-    /// since redis-server 7.0 serves it without a check.
+    /// Entries of ACL LOG after [`Alike::Served`]: one more here if the client was refused, since
+    /// redis-server 7.0 serves it without a check.
     Logged,
     /// Regardless of the order of elements, and of which taken name an error reports.
     Conflict,

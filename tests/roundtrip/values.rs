@@ -80,8 +80,8 @@ impl Maker {
         self.data
     }
 
-    /// Makes a value of each type that no step and no buffer holds: it is saved, spooled, loaded and
-    /// logged in more than two parts.
+    /// Makes values that no step and no buffer holds: each is saved, spooled, loaded and logged in
+    /// more than two parts.
     pub(crate) fn giants(mut self) -> Data {
         let [bytes, elements] = [commands::chunks::COLLECTED_BYTES, STEP].map(|size| 2 * size + 99);
         let key = self.key("giant-string");

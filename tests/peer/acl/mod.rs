@@ -3,8 +3,8 @@
 //! [`rules`] makes rules, and [`requests`] the commands that they are about, both from the command
 //! table; [`access`] tests effects of arguments, [`history`] effects of several words or denials,
 //! [`nearly`] words that are nearly right, and [`by_default`] the user that nobody has to name;
-//! [`moments`] changes users between a command and its effect. A case gives a user rules, reads them
-//! back, and compares DRYRUN, the command itself and the log.
+//! [`moments`] changes users between a command and its effect. A case gives a user rules, reads
+//! them back, and compares DRYRUN, the command itself and the log.
 
 mod access;
 mod by_default;
