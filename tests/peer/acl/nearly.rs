@@ -65,7 +65,7 @@ fn changed(word: &str, random: &mut Rng) -> Vec<u8> {
         1 => word.push(byte),
         2 => word[at] = byte,
         3 => word.insert(at, word[at]),
-        4 => word[at] ^= b' ',
+        4 if word[at].is_ascii_alphabetic() => word[at] ^= b' ',
         _ => drop(word.remove(at)),
     }
     word

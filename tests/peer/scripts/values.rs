@@ -306,7 +306,8 @@ pub(super) fn raised(random: &mut Rng) -> String {
         0 => format!("error({text})"),
         1 => format!("error({text}, {})", of(&["0", "1", "2"], random)),
         2 => format!("assert(false, {text})"),
-        3 => format!("error({{err = {text}}})"),
+        // redis-server ends by a signal if there is no text.
+        3 => format!("error({{err = {text} or 'none'}})"),
         4 => format!("error(redis.error_reply({text}))"),
         _ => format!("redis.call({text})"),
     }
