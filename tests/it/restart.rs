@@ -66,8 +66,14 @@ fn recovery_does_not_grow_with_the_keys() {
     let bound = bound(&mut server.client());
     assert!(bound < keys as u64 / 10, "{bound} words would show nothing");
     fill(&mut server.client(), 0, keys);
-    for (name, done) in restart(&mut server, keys) {
-        assert!(done > 0, "{name}: nothing was left to recover");
+    // If the machine is so slow that the pool was at rest when it was killed, try again.
+    let crashed = |server: &mut Server| {
+        fill(&mut server.client(), 0, 1000);
+        restart(server, keys)
+    };
+    let work =
+        (0..10).map(|_| crashed(&mut server)).find(|work| work.values().all(|done| *done > 0));
+    for (name, done) in work.expect("something that was left to recover") {
         assert!(done <= bound, "{name} is {done} for {keys} keys, more than {bound}");
     }
     assert_eq!(

@@ -64,6 +64,7 @@ pub use transaction::detached::Detached;
 pub use transaction::heap::Heap;
 pub use transaction::pins::Pin;
 pub use transaction::read_cache::ReadCacheStats;
+pub use transaction::rest::RestingLogs;
 pub use transaction::shard::{Fresh, Savepoint, Shard};
 pub use transaction::shard_wait::ShardWait;
 pub use transaction::shard_waits::ANY_TURN;

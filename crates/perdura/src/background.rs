@@ -80,6 +80,7 @@ impl Background {
         let run = move || {
             pmem::share_counters();
             let mut pauses = 0u32;
+            let mut logs = heap::RestingLogs::default();
             while !asked.pause() {
                 pauses = pauses.wrapping_add(1);
                 if pauses.is_multiple_of(REST) {
@@ -87,6 +88,7 @@ impl Background {
                 }
                 // Bounded, so that the end is noticed.
                 (0..100).any(|_| !maintain(&keyspace, &compaction, clock()));
+                logs.look(keyspace.heap());
             }
         };
         let thread = std::thread::Builder::new().name("perdura".into()).spawn(run)?;

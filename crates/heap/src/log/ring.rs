@@ -205,6 +205,11 @@ impl Ring {
         self.sections.iter().any(|section| !section.long.is_empty())
     }
 
+    /// Returns true if there are records that recovery would read.
+    pub(crate) fn has_records(&self) -> bool {
+        !self.sections.is_empty()
+    }
+
     /// Reclaims the spans of a record that will not be placed.
     pub(crate) fn take_next_long(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.next_long)

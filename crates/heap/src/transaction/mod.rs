@@ -11,7 +11,8 @@
 //! since in an `overlay`, and their cost in `snapshot_memory`), the freed blocks that both hold
 //! (`held_blocks`, `release`), copies in DRAM of bytes that are read often (`read_cache`,
 //! `cached_reads`), free spans that move from one shard to another (`span_transfer`), the last
-//! reserves of a full heap (`evacuate`), and waiting for shards without a thread (`shard_wait`).
+//! reserves of a full heap (`evacuate`), waiting for shards without a thread (`shard_wait`), and
+//! what is done at rest (`rest`).
 
 mod cached_reads;
 mod commit;
@@ -29,6 +30,7 @@ mod plan;
 pub(crate) mod read_cache;
 pub(crate) mod release;
 mod reserved_table;
+pub(crate) mod rest;
 pub(crate) mod shard;
 pub(crate) mod shard_wait;
 pub(crate) mod shard_waits;

@@ -9,6 +9,7 @@ mod journal;
 mod many_blocks;
 mod media;
 mod regressions;
+mod rest;
 mod shard_wait;
 mod snapshots;
 mod space;

@@ -177,6 +177,7 @@ pub(super) struct State {
     used: u64,
     capacity: u64,
     is_near_limit: bool,
+    is_far_from_limit: bool,
 }
 
 /// Decides when lines that nobody waits for are to be synced.
@@ -230,6 +231,8 @@ struct Due {
     sync: bool,
     /// Raise the limit.
     raise_limit: bool,
+    /// Lower the limit.
+    lower_limit: bool,
     /// Make checkpoints until this many bytes of the ring are in use.
     apply_to: Option<u64>,
 }
@@ -253,6 +256,7 @@ impl Applying {
             due.apply_to = Some(0);
         }
         due.sync = synced < appended && due.apply_to.is_some();
+        due.lower_limit = rests && used == 0 && state.is_far_from_limit;
         due
     }
 }
@@ -275,8 +279,11 @@ impl Journal {
         let JournalCounts { used, capacity, .. } = self.counts();
         // `synced` is read first, so that it never exceeds `appended`.
         let synced = self.synced();
-        let is_near_limit = self.is_near_limit(self.progress.head.load(Acquire), capacity);
-        State { appended: self.appended(), synced, used, capacity, is_near_limit }
+        let head = self.progress.head.load(Acquire);
+        let is_near_limit = self.is_near_limit(head, capacity);
+        let is_far_from_limit = self.is_far_from_limit(head, capacity);
+        let appended = self.appended();
+        State { appended, synced, used, capacity, is_near_limit, is_far_from_limit }
     }
 
     /// Does what is due, as long as `goes_on` allows it.
@@ -288,6 +295,9 @@ impl Journal {
     ) -> Result<(), JournalError> {
         if due.raise_limit {
             self.raise_limit()?;
+        }
+        if due.lower_limit {
+            self.lower_limit_at_rest()?;
         }
         if due.sync {
             self.sync_in_background()?;
@@ -363,7 +373,7 @@ mod tests {
     const SECOND: Option<Duration> = Some(Duration::from_secs(1));
 
     fn state(appended: u64, synced: u64, used: u64) -> State {
-        State { appended, synced, used, capacity: RING, is_near_limit: false }
+        State { appended, synced, used, capacity: RING, ..State::default() }
     }
 
     fn at(ms: u64) -> Duration {
@@ -435,6 +445,53 @@ mod tests {
         // Nothing is written twice.
         journal.tend(raise, &|_, _| true, &|| true).unwrap();
         assert_eq!(region.journal_counts().unwrap().syncs, syncs + 2);
+    }
+
+    #[test]
+    fn the_limit_is_lowered_at_rest_and_raised_by_the_next_writers() {
+        let (_, mut applying) = paces();
+        let mut check = |ms: u64, is_far_from_limit, used, expected| {
+            let state = State { is_far_from_limit, ..state(64, 64, used) };
+            assert_eq!(applying.due(at(ms), state).lower_limit, expected, "{ms} ms");
+        };
+        check(100, true, 0, false);
+        check(599, true, 0, false);
+        check(600, true, 64, false);
+        check(700, false, 0, false);
+        check(800, true, 0, true);
+
+        let region = region(1 << 20, false);
+        let journal = region.journal.as_ref().unwrap();
+        let distance = || {
+            let (head, limit) = (&journal.progress.head, &journal.progress.limit);
+            limit.load(Acquire) - head.load(Acquire)
+        };
+        let write = || {
+            put(&region, 64, 1);
+            region.sync_up_to(region.appended()).unwrap();
+        };
+        let lower = Due { lower_limit: true, ..Due::default() };
+        let raise = Due { raise_limit: true, ..Due::default() };
+        (0..5).for_each(|_| {
+            write();
+            journal.tend(raise, &|_, _| true, &|| true).unwrap();
+        });
+        write();
+        let far = distance();
+        assert!(journal.state().is_far_from_limit, "{far}");
+        let syncs = region.journal_counts().unwrap().syncs;
+        journal.tend(lower, &|_, _| true, &|| true).unwrap();
+        journal.tend(lower, &|_, _| true, &|| true).unwrap();
+        assert_eq!(region.journal_counts().unwrap().syncs, syncs + 2, "two copies, once");
+        let lowered = distance();
+        assert!(lowered < far && !journal.state().is_near_limit, "{lowered} of {far}");
+        while region.checkpoint_step().unwrap() {}
+        assert_eq!(distance(), lowered, "the tail moved, and the limit did not");
+        while !journal.state().is_near_limit {
+            write();
+        }
+        journal.tend(raise, &|_, _| true, &|| true).unwrap();
+        assert!(distance() >= far, "{} of {far}", distance());
     }
 
     #[test]

@@ -85,6 +85,8 @@ pub(super) struct Progress {
     pub(super) synced_sequence: AtomicU64,
     /// Position before which all batches must end: the superblock's limit.
     pub(super) limit: AtomicU64,
+    /// The limit was put no further ahead than at rest.
+    pub(super) rests: AtomicBool,
     /// Bytes of the ring; 0 before a journal is in use.
     pub(super) capacity: AtomicU64,
     /// The number of bytes up to which the ring may grow.

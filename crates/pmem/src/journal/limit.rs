@@ -14,6 +14,10 @@
 //! has a limit before its end: a sync of a slow disk would often take longer than a quarter of such
 //! a ring lasts.
 //!
+//! At rest the limit is lowered: a restart then looks through little that nobody has written to.
+//! Writers have less of the ring before them until the first of them comes near, and the background
+//! thread puts the limit far ahead again.
+//!
 //! In a new file the limit is only as far ahead as has been written, but at least 4 MiB. The part
 //! before it is first filled with zeros, once, so that batches change no metadata of the file; and
 //! a journal that is created and hardly used writes little. These zeros are synced a part at a
@@ -24,6 +28,7 @@ use super::error::JournalError;
 use super::layout::{BLOCK, RING_AT, at_once};
 use super::storage::Storage;
 use super::superblock::Superblock;
+use super::writer::Writer;
 use std::io;
 use std::mem;
 use std::sync::Arc;
@@ -42,6 +47,15 @@ const FIRST: u64 = 4 << 20;
 /// Returns that distance for a ring of this length; an eighth of a simulated ring, which is small.
 fn first(capacity: u64) -> u64 {
     FIRST.min(at_once(FIRST, capacity / 8))
+}
+
+/// Distance of the limit at rest. Half of it takes longer to write than it takes to raise the limit,
+/// unless the disk is slow; and a ring that is not longer has no limit.
+const AT_REST: u64 = 16 << 20;
+
+/// Returns that distance; a block of a simulated ring.
+fn at_rest() -> u64 {
+    at_once(AT_REST, BLOCK)
 }
 
 /// The superblock of a journal in use, and its file.
@@ -124,19 +138,29 @@ pub(super) fn limit_after(head: u64, capacity: u64, file: &dyn Storage) -> io::R
 impl Journal {
     /// Returns true if the background thread should raise the limit.
     pub(super) fn is_near_limit(&self, head: u64, capacity: u64) -> bool {
-        let limit = self.progress.limit.load(Acquire);
-        // The writer stops at the tail anyway.
-        let end = self.progress.tail.load(Acquire) / BLOCK * BLOCK + capacity;
-        let is_written = self.progress.is_written.load(Acquire);
-        head + ahead(head, capacity, is_written) / 2 > limit && limit < end
+        self.is_within(2, head, capacity)
     }
 
     /// Returns true if a writer will soon come to the limit: the background is late.
     pub(super) fn is_at_limit(&self, head: u64, capacity: u64) -> bool {
+        self.is_within(8, head, capacity)
+    }
+
+    /// Returns true if less than this part of the limit's usual distance is left.
+    fn is_within(&self, part: u64, head: u64, capacity: u64) -> bool {
         let limit = self.progress.limit.load(Acquire);
+        // The writer stops at the tail anyway.
         let end = self.progress.tail.load(Acquire) / BLOCK * BLOCK + capacity;
         let is_written = self.progress.is_written.load(Acquire);
-        head + ahead(head, capacity, is_written) / 8 > limit && limit < end
+        let usual = ahead(head, capacity, is_written);
+        let usual = if self.progress.rests.load(Acquire) { usual.min(at_rest()) } else { usual };
+        head + usual / part > limit && limit < end
+    }
+
+    /// Returns true if the limit is further ahead than it need be at rest.
+    pub(super) fn is_far_from_limit(&self, head: u64, capacity: u64) -> bool {
+        let end = self.progress.tail.load(Acquire) / BLOCK * BLOCK + capacity;
+        self.progress.limit.load(Acquire).min(end) > head + at_rest()
     }
 
     /// Returns true if batches may end at `end`.
@@ -171,9 +195,32 @@ impl Journal {
         }
     }
 
-    /// Moves the limit with the tail.
+    /// Lowers the limit at rest. What is past it was refuted when the journal was opened, or is from
+    /// before the tail.
+    pub(super) fn lower_limit_at_rest(&self) -> Result<(), JournalError> {
+        // Nobody writes until the lower limit counts.
+        let writer = locked(&self.writer);
+        let Some(Writer { head, .. }) = &*writer else { return self.check() };
+        let mut open = locked(&self.superblock);
+        let Some(open) = &mut *open else { return self.check() };
+        if !self.is_far_from_limit(*head, open.superblock.capacity) {
+            return Ok(());
+        }
+        let limit = head + at_rest();
+        open.superblock.limit = limit;
+        self.progress.limit.store(limit, Release);
+        drop(writer);
+        self.write_superblock(open, limit)
+    }
+
+    /// Moves the limit with the tail, unless it was lowered and is not near.
     pub(super) fn follow_with_limit(&self, open: &mut OpenSuperblock) -> Result<(), JournalError> {
-        self.write_superblock(open, open.limit_after(self.progress.head.load(Acquire)))
+        let head = self.progress.head.load(Acquire);
+        let is_near = self.is_near_limit(head, open.superblock.capacity);
+        match self.progress.rests.load(Acquire) && !is_near {
+            true => self.write_superblock(open, open.superblock.limit),
+            false => self.write_superblock(open, open.limit_after(head)),
+        }
     }
 
     /// Fills the part of the ring before the limit that was never written with zeros.
@@ -209,6 +256,8 @@ impl Journal {
             .map_err(|error| self.fail("write the journal's superblock", error))?;
         // A writer that sees the limit sees the length of the ring that it belongs to.
         self.progress.capacity.store(superblock.capacity, Release);
+        let rests = superblock.limit <= self.progress.head.load(Acquire) + at_rest();
+        self.progress.rests.store(rests, Release);
         self.progress.limit.store(superblock.limit, Release);
         Ok(())
     }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use heap::RestingLogs;
+
 use crate::durability::append_only_watch;
 use crate::net::client_memory;
 use crate::net::idle_clients::release_or_close;
@@ -38,6 +40,7 @@ pub(crate) fn run(shared: &Arc<Shared>, tick: impl Fn()) {
 pub(crate) struct Rounds {
     idle_checked: Duration,
     pool_checked: Duration,
+    resting_logs: RestingLogs,
     free_space: FreeSpace,
     departed: DepartedClients,
     replicas: ReplicaCare,
@@ -48,6 +51,7 @@ impl Rounds {
         Rounds {
             idle_checked: now,
             pool_checked: now,
+            resting_logs: RestingLogs::default(),
             free_space: FreeSpace::new(now),
             departed: DepartedClients::default(),
             replicas: ReplicaCare::default(),
@@ -81,6 +85,7 @@ impl Rounds {
                 tracing::debug!("The pool grew to {} bytes", heap.size());
             }
         });
+        contained("logs of the pool", || self.resting_logs.look(heap));
         if !shared.engine.durability().is_nearly_full() {
             contained("compaction", || compact(shared));
             contained("free space of the pool", || self.free_space.give_back(shared, now));

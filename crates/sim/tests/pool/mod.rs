@@ -120,6 +120,8 @@ pub(crate) struct Plan {
     /// Take a pin on this slot of the first shard, before; release older pins, after.
     pin: Option<usize>,
     unpin: bool,
+    /// Retire the logs, as at rest, after.
+    retire: bool,
     /// Give the space of free spans back, after.
     purge: bool,
     /// Take a snapshot, or read one more shard of the one that was taken, after.
@@ -225,11 +227,14 @@ impl Subject for Pool {
                 (shard, (0..count).map(|_| self.draw(state, rng)).collect())
             })
             .collect();
+        let other_thread = rng.usize(..4) == 0;
+        let drawn = rng.usize(..8);
         let plan = Plan {
             parts,
-            other_thread: rng.usize(..4) == 0,
-            pin: (rng.usize(..8) == 0).then(|| rng.usize(..SLOTS)),
+            other_thread,
+            pin: (drawn == 0).then(|| rng.usize(..SLOTS)),
             unpin: rng.usize(..4) == 0,
+            retire: drawn == 1,
             purge: self.purges && rng.usize(..3) == 0,
             snapshot: rng.usize(..4) == 0,
         };
@@ -271,6 +276,9 @@ impl Subject for Pool {
         }
         if plan.unpin {
             pins.clear();
+        }
+        if plan.retire {
+            heap.retire_logs();
         }
         if plan.purge {
             heap.purge();
