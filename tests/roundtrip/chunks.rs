@@ -54,6 +54,7 @@ pub(crate) const ALL: &[(Of, usize)] = &[
     of(Bytes, keyspace::chunks::EMBSTR_MAX),
     of(Bytes, keyspace::chunks::FIRST_BYTES),
     of(Bytes, keyspace::chunks::VALUE_INLINE),
+    of(Bytes, keyspace::chunks::KEY_SHORT),
     of(Bytes, keyspace::chunks::KEY_INLINE),
     of(Bytes, keyspace::chunks::BYTES_AT_ONCE as usize),
     of(ValueBytes, keyspace::chunks::LISTPACK_MAX_BYTES),

@@ -42,7 +42,7 @@ mod transaction;
 
 pub use alloc::evacuation::EvacuationCursor;
 pub use check::{Block, CheckError, Ledger, Reached, check_headers};
-pub use checksum::{crc32c, crc32c_append, crc32c_six_bytes, crc32c_words};
+pub use checksum::{crc32c, crc32c_append, crc32c_combine, crc32c_six_bytes, crc32c_words};
 pub use error::{CommitError, CreateError, Full, OpenError, PoolError};
 pub use fault_points::FaultPoint;
 #[cfg(feature = "sim")]

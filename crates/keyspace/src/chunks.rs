@@ -6,6 +6,7 @@ pub use crate::members::{
     FIRST_BYTES, LISTPACK_MAX_BYTES, LISTPACK_MAX_COUNT, MANY as MANY_MEMBERS,
 };
 pub use crate::prepared::BLOCKS_AT_ONCE;
+pub use crate::short::KEY_SHORT;
 pub use crate::snapshot::{BYTES_AT_ONCE, ELEMENTS_AT_ONCE, KEYS_AT_ONCE};
 pub use crate::sorted_sets::MANY as MANY_SCORED;
 pub use crate::streams::AT_ONCE as PENDING_AT_ONCE;
@@ -18,6 +19,7 @@ pub const COUNTS: &[usize] = &[KEYS_AT_ONCE, ELEMENTS_AT_ONCE, PENDING_AT_ONCE a
 pub const BYTES: &[usize] = &[
     VALUE_INLINE,
     KEY_INLINE,
+    KEY_SHORT,
     BYTES_AT_ONCE as usize,
     structures::dict::INLINE,
     structures::list::NODE_CAPACITY,

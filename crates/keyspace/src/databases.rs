@@ -118,10 +118,21 @@ impl Database<'_, '_> {
     fn shows(&self, place: KeyLocation, at: Ptr) -> bool {
         let shard = &self.txn.shards[place.shard];
         let named = || {
-            let seen = verify::entry(shard, at, shard.capacity(at), None);
-            seen.key.is_some_and(|key| !key.is_empty())
+            let mut seen = verify::entry(shard, at, shard.capacity(at), None);
+            let is_doubtful = seen.key.is_none();
+            seen.readable_key().is_some_and(|key| {
+                let leads_here = || self.leads(place, &key, at);
+                !key.is_empty() && (!is_doubtful || leads_here())
+            })
         };
         self.txn.live(place, at) && (Kind::decode(shard.word(at)).is_some() || named())
+    }
+
+    /// Returns true if the index leads from the hash of a key to this entry.
+    fn leads(&self, place: KeyLocation, key: &[u8], at: Ptr) -> bool {
+        let shard = &self.txn.shards[place.shard];
+        let hash = self.txn.shared().hashing.hash(key);
+        self.txn.keys_index(place).find(shard, hash, |found| found == at).is_some()
     }
 
     /// Visits every key that has not expired, except damaged keys whose name is lost.

@@ -16,9 +16,10 @@ use crate::collection;
 use crate::head::Head;
 use crate::key::{Hashing, MAX_KEY};
 use crate::layout::{
-    EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, VALUE_INLINE, body_at, cell_at,
-    int_cell, key_word, word_at,
+    EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, KeyPlace, Kind, VALUE_INLINE, int_cell,
+    key_word, word_at,
 };
+use crate::short::{KEY_SHORT, Short, key_checksum};
 
 /// Entries up to this length are written in one piece.
 const SHORT: usize = 256;
@@ -52,7 +53,7 @@ pub(crate) fn kind<V: View>(view: &V, entry: Ptr) -> Kind {
 pub(crate) fn sound(shard: &Shard<'_>, entry: Ptr) -> Result<Kind, crate::Error> {
     let kind = Kind::decode(shard.word(entry)).filter(|kind| match *kind {
         Kind::Inline { len, crc, .. } => {
-            !shard.heap().is_durable() || heap::crc32c(body(shard, entry, len)) == crc
+            !shard.heap().is_durable() || body_is_sound(shard, entry, len, crc)
         }
         Kind::Int | Kind::Blob | Kind::Collection(_) => shard.word(cell(shard, entry)) != 0,
     });
@@ -69,7 +70,16 @@ pub(crate) fn expiry<V: View>(view: &V, entry: Ptr) -> u64 {
 /// the index of expiry times if this is not 0.
 #[inline]
 pub(crate) fn expiry_word<V: View>(view: &V, entry: Ptr) -> u64 {
-    view.word(entry.add(EXPIRY_AT))
+    expiry_place(view, entry).map_or(0, |place| view.word(place))
+}
+
+/// Returns the place of the expiry word; `None` if the entry has none.
+#[inline]
+pub(crate) fn expiry_place<V: View>(view: &V, entry: Ptr) -> Option<Ptr> {
+    match Short::decode(view.word(entry)) {
+        Some(Short { has_expiry_word: false, .. }) => None,
+        _ => Some(entry.add(EXPIRY_AT)),
+    }
 }
 
 #[inline]
@@ -87,35 +97,41 @@ fn has_ended<V: View>(view: &V, entry: Ptr, own: u64, now: u64) -> bool {
         || collection::all_fields_expired(view, head, view.word(cell(view, entry)), now)
 }
 
+/// Returns the place and the length of the key.
 #[inline]
-pub(crate) fn key_len<V: View>(view: &V, entry: Ptr) -> usize {
-    view.word(entry.add(KEY_LEN_AT)) as u32 as usize
+pub(crate) fn key_place<V: View>(view: &V, entry: Ptr) -> KeyPlace {
+    match Short::decode(view.word(entry)) {
+        Some(short) => KeyPlace { at: short.key_at(), len: short.key_len },
+        None => KeyPlace { at: HEADER, len: view.word(entry.add(KEY_LEN_AT)) as u32 as usize },
+    }
 }
 
 #[inline]
 pub(crate) fn key_blob<V: View>(view: &V, entry: Ptr) -> Option<Blob> {
-    (key_len(view, entry) > KEY_INLINE).then(|| Blob::from_word(view.word(word_at(entry, HEADER))))
+    let KeyPlace { at, len } = key_place(view, entry);
+    (len > KEY_INLINE).then(|| Blob::from_word(view.word(word_at(entry, at))))
 }
 
 pub(crate) fn key<V: View>(view: &V, entry: Ptr) -> Cow<'_, [u8]> {
-    match key_blob(view, entry) {
-        None => Cow::Borrowed(view.bytes(word_at(entry, HEADER), key_len(view, entry))),
-        Some(blob) => {
-            let mut bytes = Vec::with_capacity(key_len(view, entry));
-            // Unreadable bytes are left out: the length and the checksum reveal it.
-            blob.read(view, 0..u64::MAX, |piece| bytes.extend_from_slice(piece)).ok();
-            Cow::Owned(bytes)
-        }
+    let KeyPlace { at, len } = key_place(view, entry);
+    if len <= KEY_INLINE {
+        return Cow::Borrowed(view.bytes(word_at(entry, at), len));
     }
+    let mut bytes = Vec::with_capacity(len);
+    // Unreadable bytes are left out: the length and the checksum reveal it.
+    let blob = Blob::from_word(view.word(word_at(entry, at)));
+    blob.read(view, 0..u64::MAX, |piece| bytes.extend_from_slice(piece)).ok();
+    Cow::Owned(bytes)
 }
 
 #[inline]
 pub(crate) fn has_key<V: View>(view: &V, entry: Ptr, wanted: &[u8]) -> bool {
-    if key_len(view, entry) != wanted.len() {
+    let KeyPlace { at, len } = key_place(view, entry);
+    if len != wanted.len() {
         return false;
     }
-    if wanted.len() <= KEY_INLINE {
-        return view.bytes(word_at(entry, HEADER), wanted.len()) == wanted;
+    if len <= KEY_INLINE {
+        return view.bytes(word_at(entry, at), len) == wanted;
     }
     *key(view, entry) == *wanted
 }
@@ -127,13 +143,28 @@ pub(crate) fn hash<V: View>(view: &V, entry: Ptr, hashing: &Hashing) -> u64 {
 /// Returns the bytes of an inline string.
 #[inline]
 pub(crate) fn body<V: View>(view: &V, entry: Ptr, len: usize) -> &[u8] {
-    view.bytes(word_at(entry, body_at(key_len(view, entry))), len)
+    view.bytes(word_at(entry, key_place(view, entry).body_at()), len)
+}
+
+/// Returns the checksum that that of an inline string continues: of a short entry that of the key.
+#[inline]
+pub(crate) fn checksum_before_body<V: View>(view: &V, entry: Ptr) -> u32 {
+    match Short::decode(view.word(entry)) {
+        Some(short) => key_checksum(view.bytes(word_at(entry, short.key_at()), short.key_len)),
+        None => 0,
+    }
+}
+
+/// Returns true if an inline string of `len` bytes has the checksum `crc`.
+#[inline]
+pub(crate) fn body_is_sound<V: View>(view: &V, entry: Ptr, len: usize, crc: u32) -> bool {
+    heap::crc32c_append(checksum_before_body(view, entry), body(view, entry, len)) == crc
 }
 
 /// Returns the place of the cell of a value that is not an inline string.
 #[inline]
 pub(crate) fn cell<V: View>(view: &V, entry: Ptr) -> Ptr {
-    word_at(entry, cell_at(key_len(view, entry)))
+    word_at(entry, key_place(view, entry).cell_at())
 }
 
 pub(crate) fn blob<V: View>(view: &V, entry: Ptr) -> Blob {
@@ -152,54 +183,116 @@ pub(crate) fn create<S: Store>(
     let long_key = if key.len() > KEY_INLINE { Some(Blob::create(store, key)?) } else { None };
     let long_key = long_key.map(|blob| blob.word().to_le_bytes());
     let key_bytes = long_key.as_ref().map_or(key, |word| word.as_slice());
-    let cell = match value {
-        Value::Int(int) => int_cell(int),
-        Value::Blob(blob) => Some(blob.word()),
-        Value::Collection(_, word) => Some(word),
-        Value::Inline { .. } => None,
-    };
-    let cell = cell.map(u64::to_le_bytes);
-    let (kind, body) = match (value, &cell) {
-        (Value::Inline { bytes, raw }, _) => {
-            assert!(bytes.len() <= VALUE_INLINE, "so long an inline value would read as lost");
-            let crc = heap::crc32c(bytes);
-            (Kind::Inline { raw, len: bytes.len(), crc }, bytes)
-        }
-        (Value::Int(_), cell) => (Kind::Int, cell.as_ref().map_or(&[][..], |word| word)),
-        (Value::Blob(_), cell) => (Kind::Blob, cell.as_ref().map_or(&[][..], |word| word)),
-        (Value::Collection(head, _), cell) => {
-            (Kind::Collection(head), cell.as_ref().map_or(&[][..], |word| word))
-        }
-    };
-    let body_at = if cell.is_some() { cell_at(key.len()) } else { body_at(key.len()) };
-    let head = [kind.encode(), expiry, key_word(key)];
+    let body = Body::of(value);
+    let header = Header::of(key, expiry, value, &body);
+    let place = KeyPlace { at: header.len, len: key.len() };
+    let is_inline = matches!(value, Value::Inline { .. });
+    let body_at = if is_inline { place.body_at() } else { place.cell_at() };
+    let bytes = body.bytes();
     let fill = |block: &mut [u8]| {
-        let (header, rest) = block.split_at_mut(HEADER);
-        header
+        let (first, rest) = block.split_at_mut(header.len);
+        first
             .chunks_exact_mut(8)
-            .zip(head)
+            .zip(header.words)
             .for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
         let (name, rest) = rest.split_at_mut(key_bytes.len());
         name.copy_from_slice(key_bytes);
-        let (gap, rest) = rest.split_at_mut(body_at - HEADER - key_bytes.len());
+        let (gap, rest) = rest.split_at_mut(body_at - header.len - key_bytes.len());
         if !gap.is_empty() {
             gap.fill(0);
         }
-        rest.copy_from_slice(&body[..rest.len()]);
+        rest.copy_from_slice(&bytes[..rest.len()]);
     };
-    let len = body_at + body.len();
+    let len = body_at + bytes.len();
     let fresh = store.reserve(len + spare)?;
     if len <= SHORT {
         store.write_with(&fresh, 0, len, fill);
     } else {
         // The header and the key through the cache, a long body past it.
         store.write_with(&fresh, 0, body_at, fill);
-        match kind {
-            Kind::Inline { crc, .. } => store.write_checksummed(&fresh, body_at, body, crc),
-            Kind::Int | Kind::Blob | Kind::Collection(_) => store.write(&fresh, body_at, body),
+        match body {
+            Body::String(bytes, Some(crc)) => {
+                store.write_checksummed(&fresh, body_at, bytes, crc);
+            }
+            _ => store.write(&fresh, body_at, bytes),
         }
     }
     Ok(store.publish(fresh, len))
+}
+
+/// What follows the key of an entry.
+enum Body<'a> {
+    /// An inline string, and its own checksum if it is long.
+    String(&'a [u8], Option<u32>),
+    Cell([u8; 8]),
+}
+
+impl<'a> Body<'a> {
+    #[inline]
+    fn of(value: Value<'a>) -> Body<'a> {
+        let word = match value {
+            Value::Inline { bytes, .. } => {
+                assert!(bytes.len() <= VALUE_INLINE, "so long an inline value would read as lost");
+                let is_long = bytes.len() > SHORT;
+                return Body::String(bytes, is_long.then(|| heap::crc32c(bytes)));
+            }
+            Value::Int(int) => int_cell(int).unwrap_or(0),
+            Value::Blob(blob) => blob.word(),
+            Value::Collection(_, word) => word,
+        };
+        debug_assert!(word != 0, "a cell of 0 reads as lost");
+        Body::Cell(word.to_le_bytes())
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Body::String(bytes, _) => bytes,
+            Body::Cell(word) => word,
+        }
+    }
+
+    /// Returns the checksum of the body after bytes with the checksum `before`.
+    #[inline]
+    fn checksum_after(&self, before: u32) -> u32 {
+        match *self {
+            Body::String(bytes, Some(crc)) => heap::crc32c_combine(before, bytes, crc),
+            _ => heap::crc32c_append(before, self.bytes()),
+        }
+    }
+}
+
+/// The words before the key of an entry: the first `len` bytes of these.
+struct Header {
+    words: [u64; 3],
+    len: usize,
+}
+
+impl Header {
+    #[inline]
+    fn of(key: &[u8], expiry: u64, value: Value<'_>, body: &Body<'_>) -> Header {
+        let short = Short { key_len: key.len(), has_expiry_word: expiry != 0 };
+        let word = match value {
+            Value::Inline { bytes, raw } if key.len() <= KEY_SHORT => {
+                short.string(raw, bytes.len(), body.checksum_after(key_checksum(key)))
+            }
+            Value::Int(_) if key.len() <= KEY_SHORT => short.int(key_checksum(key)),
+            _ => return Header::long(key, expiry, value, body),
+        };
+        Header { words: [word, expiry, 0], len: short.key_at() }
+    }
+
+    fn long(key: &[u8], expiry: u64, value: Value<'_>, body: &Body<'_>) -> Header {
+        let kind = match value {
+            Value::Inline { bytes, raw } => {
+                Kind::Inline { raw, len: bytes.len(), crc: body.checksum_after(0) }
+            }
+            Value::Int(_) => Kind::Int,
+            Value::Blob(_) => Kind::Blob,
+            Value::Collection(head, _) => Kind::Collection(head),
+        };
+        Header { words: [kind.encode(), expiry, key_word(key)], len: HEADER }
+    }
 }
 
 /// Frees a blob to which nothing leads any more: at once if it is one block, otherwise through the
@@ -237,10 +330,10 @@ pub(crate) fn release<S: Store>(store: &mut S, queue: Queue, entry: Ptr) -> Resu
 
 /// Returns the number of bytes of an entry that are in use.
 pub(crate) fn size<V: View>(view: &V, entry: Ptr) -> usize {
-    let key = key_len(view, entry);
+    let key = key_place(view, entry);
     match kind(view, entry) {
-        Kind::Inline { len, .. } => body_at(key) + len,
-        Kind::Int | Kind::Blob | Kind::Collection(_) => cell_at(key) + 8,
+        Kind::Inline { len, .. } => key.body_at() + len,
+        Kind::Int | Kind::Blob | Kind::Collection(_) => key.cell_at() + 8,
     }
 }
 

@@ -1,12 +1,13 @@
 //! Operations on keys, whatever the types of their values.
 
-use heap::{Ptr, Shard, View};
+use heap::{Ptr, Shard};
 use structures::blob::Blob;
 
-use crate::collection::{self, Head};
-use crate::entry::{self, Value};
+use crate::collection;
+use crate::entry;
 use crate::error::refused;
-use crate::layout::{FIELDS, Kind, int_of};
+use crate::held::Held;
+use crate::layout::FIELDS;
 use crate::txn::{KeyLocation, Old};
 use crate::{Db, Error, Event, Key, Txn};
 
@@ -182,37 +183,6 @@ impl Keys<'_, '_> {
             // It was verified above.
             source.read(from, offset..end, read).ok();
         })?)
-    }
-}
-
-/// The value of an entry, without a borrow of the entry.
-enum Held {
-    Int(i64),
-    Inline { bytes: Vec<u8>, raw: bool },
-    Blob(Blob),
-    Collection(Head, u64),
-}
-
-impl Held {
-    fn read(shard: &Shard<'_>, at: Ptr) -> Held {
-        let cell = || shard.word(entry::cell(shard, at));
-        match entry::kind(shard, at) {
-            Kind::Blob => Held::Blob(Blob::from_word(cell())),
-            Kind::Int => Held::Int(int_of(cell())),
-            Kind::Collection(head) => Held::Collection(head, cell()),
-            Kind::Inline { raw, len, .. } => {
-                Held::Inline { bytes: entry::body(shard, at, len).to_vec(), raw }
-            }
-        }
-    }
-
-    fn value(&self) -> Value<'_> {
-        match self {
-            Held::Int(int) => Value::Int(*int),
-            Held::Inline { bytes, raw } => Value::Inline { bytes, raw: *raw },
-            Held::Blob(blob) => Value::Blob(*blob),
-            Held::Collection(head, word) => Value::Collection(*head, *word),
-        }
     }
 }
 

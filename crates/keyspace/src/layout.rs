@@ -20,7 +20,8 @@
 //! 127      an index that is being rebuilt by a repair; else 0
 //! ```
 //!
-//! Entry block:
+//! Entry block, of a short string or an integer with a short key: see [`crate::short`]. Of any
+//! other, and of each that was written before there were short ones:
 //!
 //! ```text
 //!  0   value word (logged): tag in bits 0..4; an inline string: RAW in bit 4, length in bits
@@ -37,6 +38,7 @@ use structures::stream::Owners;
 
 use crate::head::{Head, TAG_COLLECTION};
 use crate::key::DATABASES;
+use crate::short;
 
 pub(crate) const QUEUE_ROOT: usize = 3 * DATABASES;
 pub(crate) const MAP_ROOT: usize = QUEUE_ROOT + 1;
@@ -125,34 +127,49 @@ pub(crate) const STREAM_OWNERS: Owners =
 
 pub(crate) const EXPIRY_AT: u64 = 8;
 pub(crate) const KEY_LEN_AT: u64 = 16;
+/// Bytes before the key, in an entry that is not short.
 pub(crate) const HEADER: usize = 24;
 /// The maximum length, in bytes, of a key that is stored in the entry itself.
 pub const KEY_INLINE: usize = 32 << 10;
 /// The maximum length, in bytes, of a string that is stored in the entry itself.
 pub const VALUE_INLINE: usize = 4 << 10;
 const _: () = assert!(HEADER + KEY_INLINE + 2 * VALUE_INLINE + 8 <= heap::MAX_BLOCK);
-// A key of 16 bytes and a value of 32 take a block of 72 bytes.
-const _: () = assert!(HEADER + 16 + 32 == 72);
 
 /// Returns how many bytes a key of `len` bytes takes in its entry.
 pub(crate) const fn key_space(len: usize) -> usize {
     if len > KEY_INLINE { 8 } else { len }
 }
 
-/// Returns the offset in the entry of the bytes of an inline string.
-pub(crate) const fn body_at(key_len: usize) -> usize {
-    HEADER + key_space(key_len)
+/// The place of the key in an entry, from which the places of all after it follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyPlace {
+    pub(crate) at: usize,
+    pub(crate) len: usize,
 }
 
-/// Returns the offset in the entry of the cell of any other value.
-pub(crate) const fn cell_at(key_len: usize) -> usize {
-    body_at(key_len).next_multiple_of(8)
+impl KeyPlace {
+    /// Returns the offset in the entry of the bytes of an inline string.
+    #[inline]
+    pub(crate) const fn body_at(self) -> usize {
+        self.at + key_space(self.len)
+    }
+
+    /// Returns the offset in the entry of the cell of any other value.
+    #[inline]
+    pub(crate) const fn cell_at(self) -> usize {
+        self.body_at().next_multiple_of(8)
+    }
 }
 
 /// The contents of a value word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Inline { raw: bool, len: usize, crc: u32 },
+    /// In a short entry the checksum is that of the key and the string, otherwise that of the string.
+    Inline {
+        raw: bool,
+        len: usize,
+        crc: u32,
+    },
     Int,
     Blob,
     Collection(Head),
@@ -164,9 +181,29 @@ const TAG_BLOB: u64 = 3;
 /// The entry was found to be damaged: bits 5 to 7 hold its former tag, and the other bits are
 /// unchanged.
 const TAG_MARKED: u64 = 15;
-const RAW: u64 = 1 << 4;
+pub(crate) const RAW: u64 = 1 << 4;
+/// The length of an inline string.
+pub(crate) const LEN_AT: u32 = 8;
+pub(crate) const LEN: u64 = (1 << 13) - 1;
+const _: () = assert!(VALUE_INLINE as u64 <= LEN);
+
+/// Returns the tag of a value word, or that which it had before it was marked as damaged.
+#[inline]
+pub(crate) fn tag(word: u64) -> u64 {
+    match word & 15 {
+        TAG_MARKED => word >> 5 & 7,
+        tag => tag,
+    }
+}
+
+/// Returns the value word of an inline string that has grown.
+pub(crate) fn grown(word: u64, len: usize, crc: u32) -> u64 {
+    let rest = word & u64::from(u32::MAX) & !(LEN << LEN_AT);
+    rest | RAW | (len as u64) << LEN_AT | u64::from(crc) << 32
+}
 
 impl Kind {
+    /// Returns the value word of an entry that is not short.
     pub(crate) fn encode(self) -> u64 {
         match self {
             Kind::Inline { raw, len, crc } => {
@@ -179,13 +216,20 @@ impl Kind {
     }
 
     /// Decodes a word. Returns `None` for a word that no version of the format writes.
+    #[inline]
     pub(crate) fn decode(word: u64) -> Option<Kind> {
-        let len = (word >> 8 & 0xff_ffff) as usize;
+        let inline = |len: u64| {
+            let len = len as usize;
+            (len <= VALUE_INLINE).then_some(Kind::Inline {
+                raw: word & RAW != 0,
+                len,
+                crc: (word >> 32) as u32,
+            })
+        };
         match word & 15 {
-            TAG_INLINE if len <= VALUE_INLINE => {
-                Some(Kind::Inline { raw: word & RAW != 0, len, crc: (word >> 32) as u32 })
-            }
-            TAG_INT => Some(Kind::Int),
+            short::TAG_STRING => inline(word >> LEN_AT & LEN),
+            TAG_INLINE => inline(word >> LEN_AT & 0xff_ffff),
+            TAG_INT | short::TAG_INT => Some(Kind::Int),
             TAG_BLOB => Some(Kind::Blob),
             TAG_COLLECTION => Head::decode(word).map(Kind::Collection),
             _ => None,

@@ -1,6 +1,7 @@
 //! Verifies that the bytes of one entry are those that were written.
 //!
-//! Key, inline string and blobs have checksums. The words that the log changes (value word, expiry
+//! Key, inline string and blobs have checksums; a key and an inline string that are short have one in
+//! common. The words that the log changes (value word, expiry
 //! time, an integer's cell) have none, but damage to them is more often than not detectable,
 //! because the result is invalid. An entry that was found to be damaged is *marked*: its value word
 //! gets a tag that no value has, so that every later read of the key is refused, also after the
@@ -15,8 +16,12 @@ use crate::collection::{self, Deep};
 use crate::entry;
 use crate::key::{Hashing, Key, MAX_KEY, slot};
 use crate::layout::{
-    EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, is_marked, key_word,
+    EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, KeyPlace, Kind, is_marked, key_word,
 };
+use crate::short::{Short, key_checksum};
+
+/// What is damaged if a checksum of both is wrong.
+const KEY_OR_VALUE: &str = "key or value";
 
 /// The damage of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +35,9 @@ pub(crate) struct Fault {
 pub(crate) struct Seen<'v> {
     /// The key, if its bytes are those that were written.
     pub(crate) key: Option<Cow<'v, [u8]>>,
+    /// The bytes of the key if only a checksum of key and value together could tell whether they are
+    /// those that were written, and says that something is not.
+    pub(crate) doubtful_key: Option<Cow<'v, [u8]>>,
     pub(crate) expires: bool,
     pub(crate) fault: Option<Fault>,
 }
@@ -37,21 +45,40 @@ pub(crate) struct Seen<'v> {
 impl<'v> Seen<'v> {
     /// Returns the same result without a borrow of the view.
     pub(crate) fn owned(self) -> Seen<'static> {
+        let owned = |key: Option<Cow<'v, [u8]>>| key.map(|key| Cow::Owned(key.into_owned()));
         Seen {
-            key: self.key.map(|key| Cow::Owned(key.into_owned())),
+            key: owned(self.key),
+            doubtful_key: owned(self.doubtful_key),
             expires: self.expires,
             fault: self.fault,
         }
     }
 
     /// Discards the name of a damaged entry if it contradicts the slot that leads to the entry, or
-    /// if it is empty, which is also what zeros read as.
+    /// if it is empty, which is also what zeros read as. A doubtful name that fits the slot is
+    /// believed: one in 65536 wrong ones does at most.
     pub(crate) fn by(mut self, near: Near, hashing: &Hashing) -> Seen<'v> {
-        let is_doubtful = |key: &Cow<'_, [u8]>| key.is_empty() || !near.fits(hashing.hash(key));
-        if self.fault.is_some() && self.key.as_ref().is_some_and(is_doubtful) {
-            self.key = None;
+        if let Some(fault) = &mut self.fault {
+            let fits = |key: &Cow<'_, [u8]>| !key.is_empty() && near.fits(hashing.hash(key));
+            self.key = self.key.or(self.doubtful_key.take()).filter(fits);
+            if fault.what == KEY_OR_VALUE {
+                let key_len = self.key.as_ref().map(|key| key.len() as u64);
+                fault.what = if key_len.is_some() { "value" } else { "key" };
+                fault.at += key_len.unwrap_or(0);
+            }
         }
         self
+    }
+
+    /// Returns true if the name fits the slot that leads to the entry.
+    pub(crate) fn fits(&self, near: Near, hashing: &Hashing) -> bool {
+        let key = self.key.as_ref().or(self.doubtful_key.as_ref());
+        key.is_some_and(|key| near.fits(hashing.hash(key)))
+    }
+
+    /// Takes the bytes of the key, doubtful or not.
+    pub(crate) fn readable_key(&mut self) -> Option<Cow<'v, [u8]>> {
+        self.key.take().or_else(|| self.doubtful_key.take())
     }
 }
 
@@ -75,10 +102,61 @@ pub(crate) fn entry<'v, V: View>(
     deep: Option<Deep<'_>>,
 ) -> Seen<'v> {
     let expires = entry::expiry_word(view, at) != 0;
-    match key(view, at, capacity) {
-        Ok(key) => Seen { key: Some(key), expires, fault: value(view, at, capacity, deep).err() },
-        Err(fault) => Seen { key: None, expires, fault: Some(fault) },
+    let named = match Short::decode(view.word(at)) {
+        Some(layout) => return short(view, at, capacity, layout, expires),
+        None => key(view, at, capacity),
+    };
+    let (key, fault) = match named {
+        Ok(key) => (Some(key), value(view, at, capacity, deep).err()),
+        Err(fault) => (None, Some(fault)),
+    };
+    Seen { key, doubtful_key: None, expires, fault }
+}
+
+/// Returns the key of a block if its bytes look like those of an entry. The block may contain
+/// anything.
+pub(crate) fn intact_key<V: View>(view: &V, at: Ptr, capacity: usize) -> Option<Cow<'_, [u8]>> {
+    let word = view.word(at);
+    Kind::decode(word)?;
+    match Short::decode(word) {
+        Some(layout) => short(view, at, capacity, layout, false).key,
+        // What leads to the blob of a very long key may be anything, too.
+        None if entry::key_place(view, at).len > KEY_INLINE => None,
+        None => key(view, at, capacity).ok(),
     }
+}
+
+/// Verifies a short entry.
+fn short<V: View>(view: &V, at: Ptr, capacity: usize, layout: Short, expires: bool) -> Seen<'_> {
+    let place = KeyPlace { at: layout.key_at(), len: layout.key_len };
+    let word = view.word(at);
+    if place.body_at() > capacity {
+        let fault = Some(fault("key length", at));
+        return Seen { key: None, doubtful_key: None, expires, fault };
+    }
+    let key = entry::key(view, at);
+    let checksum = match Kind::decode(word) {
+        Some(_) if entry::size(view, at) > capacity => None,
+        Some(Kind::Inline { len, .. }) => {
+            Some(heap::crc32c_append(key_checksum(&key), entry::body(view, at, len)))
+        }
+        Some(_) => Some(key_checksum(&key)),
+        None => None,
+    };
+    let fault = match checksum {
+        None if is_marked(word) => fault("value, found before", at),
+        None => fault("value word", at),
+        Some(checksum) if checksum != (word >> 32) as u32 => {
+            fault(KEY_OR_VALUE, at.add(place.at as u64))
+        }
+        Some(_) => {
+            let is_lost =
+                Kind::decode(word) == Some(Kind::Int) && view.word(entry::cell(view, at)) == 0;
+            let fault = is_lost.then(|| fault("value", entry::cell(view, at)));
+            return Seen { key: Some(key), doubtful_key: None, expires, fault };
+        }
+    };
+    Seen { key: None, doubtful_key: Some(key), expires, fault: Some(fault) }
 }
 
 fn fault(what: &'static str, at: Ptr) -> Fault {
@@ -86,8 +164,9 @@ fn fault(what: &'static str, at: Ptr) -> Fault {
 }
 
 fn key<V: View>(view: &V, at: Ptr, capacity: usize) -> Result<Cow<'_, [u8]>, Fault> {
-    let len = entry::key_len(view, at);
-    if body_at(len) > capacity || len > MAX_KEY {
+    let place = KeyPlace { at: HEADER, len: view.word(at.add(KEY_LEN_AT)) as u32 as usize };
+    let len = place.len;
+    if place.body_at() > capacity || len > MAX_KEY {
         return Err(fault("key length", at.add(KEY_LEN_AT)));
     }
     if len > KEY_INLINE {
@@ -103,21 +182,21 @@ fn key<V: View>(view: &V, at: Ptr, capacity: usize) -> Result<Cow<'_, [u8]>, Fau
 
 fn value<V: View>(view: &V, at: Ptr, capacity: usize, deep: Option<Deep<'_>>) -> Result<(), Fault> {
     let word = view.word(at);
-    let len = entry::key_len(view, at);
+    let place = entry::key_place(view, at);
     match Kind::decode(word) {
         None if is_marked(word) => Err(fault("value, found before", at)),
         None => Err(fault("value word", at)),
         Some(Kind::Inline { len: bytes, crc, .. }) => {
-            let begin = body_at(len);
+            let begin = place.body_at();
             if begin + bytes > capacity {
                 return Err(fault("value word", at));
             }
-            if heap::crc32c(entry::body(view, at, bytes)) == crc {
+            if entry::body_is_sound(view, at, bytes, crc) {
                 return Ok(());
             }
             Err(fault("value", at.add(begin as u64)))
         }
-        Some(_) if cell_at(len) + 8 > capacity => Err(fault("value word", at)),
+        Some(_) if place.cell_at() + 8 > capacity => Err(fault("value word", at)),
         Some(_) if view.word(entry::cell(view, at)) == 0 => {
             Err(fault("value", entry::cell(view, at)))
         }
@@ -147,7 +226,7 @@ fn value<V: View>(view: &V, at: Ptr, capacity: usize, deep: Option<Deep<'_>>) ->
 pub(crate) fn meets<V: View>(view: &V, at: Ptr, capacity: usize, from: u64, to: u64) -> bool {
     let used = entry::size(view, at).clamp(EXPIRY_AT as usize, capacity) as u64;
     // If the header is lost, the length of the entry is unknown.
-    let header_is_lost = from < at.raw() + HEADER as u64;
+    let header_is_lost = from < at.raw() + entry::key_place(view, at).at as u64;
     let end = at.raw() + if header_is_lost { capacity as u64 } else { used };
     from < end && to > at.raw()
 }

@@ -17,7 +17,7 @@ use crate::layout::{
 };
 use crate::shared::Shared;
 use crate::verify::{self, Fault, Seen};
-use crate::{CheckError, Checked, DamagedKey, layout, queued};
+use crate::{CheckError, Checked, DamagedKey, queued, short};
 
 /// How many entries ahead the first cache lines of an entry are prefetched.
 const PREFETCH_DISTANCE: usize = 16;
@@ -174,7 +174,7 @@ impl<'w, 'h> Walk<'w, 'h> {
     /// Verifies an entry of an index of keys. Returns true if it has an expiry time.
     fn entry(&mut self, db: u8, at: Ptr, near: Near) -> bool {
         let Some(capacity) =
-            self.ledger.capacity(at).filter(|&block_capacity| block_capacity >= layout::HEADER)
+            self.ledger.capacity(at).filter(|&block_capacity| block_capacity >= short::LEAST)
         else {
             self.nowhere(db, at, near);
             return false;
@@ -231,7 +231,7 @@ impl<'w, 'h> Walk<'w, 'h> {
     /// bitmap is.
     fn nowhere(&mut self, db: u8, at: Ptr, near: Near) {
         let block_capacity =
-            self.ledger.block_size(at).filter(|&block_capacity| block_capacity >= layout::HEADER);
+            self.ledger.block_size(at).filter(|&block_capacity| block_capacity >= short::LEAST);
         let seen = block_capacity.map(|block_capacity| self.seen(at, block_capacity));
         let hash = seen.and_then(|seen| seen.key.filter(|_| seen.fault.is_none()));
         let hash = hash.map(|key| verify::place(&key, &self.shared.hashing, 1).0);

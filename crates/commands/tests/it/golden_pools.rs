@@ -1,8 +1,8 @@
-//! Pools in the tree, one for each version of the format, as a killed server left them: this
-//! program opens the current one and finds all of its data; those of other versions are refused by
-//! their numbers.
+//! Pools in the tree, one for each version of the format and for each set of features that it had,
+//! as a killed server left them: this program opens those of the current version and finds all of
+//! their data; those of other versions are refused by their numbers.
 //!
-//! A change of the format without a new version fails here. A new version needs a new pool:
+//! A change of the format without a new version or feature fails here. Either needs a new pool:
 //!
 //! ```sh
 //! WRITE_GOLDEN_POOL=1 cargo test -p perdura-commands --test it golden_pools::
@@ -32,8 +32,13 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pools")
 }
 
-fn stored(version: u32) -> PathBuf {
-    folder().join(format!("format-{version}.runs"))
+/// Pools of the current version with fewer features than this program's.
+const OLDER: [&str; 1] = ["2"];
+/// The pool that this program writes: entries and members have short headers.
+const CURRENT: &str = "2-short-headers";
+
+fn stored(name: &str) -> PathBuf {
+    folder().join(format!("format-{name}.runs"))
 }
 
 /// The words of a pool as runs: a length and a word; or a length with the mark, and this many
@@ -89,8 +94,8 @@ fn create(path: &Path) -> Heap {
 }
 
 /// A stored pool, as a file of its own.
-fn open(version: u32, path: &Path) -> Result<Heap, OpenError> {
-    let packed = fs::read(stored(version)).expect("a pool of this version: see above");
+fn open(name: &str, path: &Path) -> Result<Heap, OpenError> {
+    let packed = fs::read(stored(name)).expect("a pool of this version: see above");
     fs::write(path, unpack(&packed)).expect("free memory");
     Heap::open(region(path), BOOT).map(|(heap, _)| heap)
 }
@@ -188,14 +193,21 @@ fn transcript(client: &mut Client) -> String {
 #[test]
 fn a_pool_of_this_format_in_the_tree_opens_and_holds_all_that_was_put_into_it() {
     let folder = tempfile::tempdir().expect("a folder");
+    assert!(CURRENT.starts_with(&FORMAT.to_string()));
     if std::env::var_os("WRITE_GOLDEN_POOL").is_some() {
         let path = folder.path().join("new");
         let keyspace = Arc::new(Keyspace::new(create(&path), NOW));
         fill(&mut Client::new(&engine(Arc::clone(&keyspace))));
         fs::create_dir_all(self::folder()).expect("a folder");
-        fs::write(stored(FORMAT), pack(&fs::read(&path).expect("the pool"))).expect("free memory");
+        fs::write(stored(CURRENT), pack(&fs::read(&path).expect("the pool"))).expect("free memory");
     }
-    let heap = open(FORMAT, &folder.path().join("pool")).expect("a pool of this format");
+    for name in OLDER.iter().chain([&CURRENT]) {
+        check_content(open(name, &folder.path().join(name)).expect("a pool of this format"));
+    }
+}
+
+/// Checks that a pool has all that was put into it, and takes changes.
+fn check_content(heap: Heap) {
     let keyspace = Arc::new(Keyspace::new(heap, NOW));
     assert!(keyspace.check().expect("a sound pool").keys > 150);
     let mut reference = Client::new(&engine(volatile(2, 64 << 20)));
@@ -218,11 +230,74 @@ fn a_pool_of_this_format_in_the_tree_opens_and_holds_all_that_was_put_into_it() 
     client.check("XINFO CONSUMERS stream group", &consumers(2));
 }
 
+/// A random command about what [`fill`] wrote.
+fn change(random: &mut fastrand::Rng) -> String {
+    let key = ["short", "number", "expires", "line", "block", "key-1", "key-2", "new", "other"];
+    let (key, other) = (key[random.usize(0..key.len())], key[random.usize(0..key.len())]);
+    let (n, at) = (random.u8(0..160), 1_800_000_000_000u64 + random.u64(0..1000));
+    match random.u8(0..24) {
+        0 => format!("SET {key} value-{n}"),
+        1 => format!("SET {key} {n}"),
+        2 => format!("SET {key} {} PXAT {at}", "v".repeat(n.into())),
+        3 => format!("APPEND {key} {n}"),
+        4 => format!("SETRANGE {key} {n} x"),
+        5 => format!("INCRBY key-{n} {n}"),
+        6 => format!("PEXPIREAT {key} {at}"),
+        7 => format!("PEXPIREAT key-{n} {at}"),
+        8 => format!("PERSIST {key}"),
+        9 => format!("PERSIST key-{n}"),
+        10 => format!("RENAME key-{n} {key}"),
+        11 => format!("COPY key-{n} {key} REPLACE"),
+        12 => format!("GETEX {key} PXAT {at}"),
+        13 => format!("DEL {key} key-{n}"),
+        14 => format!("HSET hash field-{n} changed-{n}"),
+        15 => format!("HDEL hash field-{n}"),
+        16 => format!("HPEXPIREAT hash {at} FIELDS 1 field-{n}"),
+        17 => format!("HPERSIST hash FIELDS 1 field-{n}"),
+        18 => format!("SADD set member-{n} other-{n}"),
+        19 => format!("SREM set member-{n}"),
+        20 => format!("ZINCRBY zset 1.5 member-{n}"),
+        21 => format!("ZREM zset member-{n}"),
+        22 => format!("GET {other}"),
+        _ => format!("PEXPIRETIME {other}"),
+    }
+}
+
+#[test]
+fn older_pools_take_changes_and_keep_what_they_had() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (seed, name) in OLDER.iter().cycle().take(4).enumerate() {
+        let path = folder.path().join(seed.to_string());
+        let heap = open(name, &path).expect("a pool of this format");
+        let keyspace = Arc::new(Keyspace::new(heap, NOW));
+        let (mut reference, mut client) = (
+            Client::new(&engine(volatile(2, 64 << 20))),
+            Client::new(&engine(Arc::clone(&keyspace))),
+        );
+        fill(&mut reference);
+        let mut random = fastrand::Rng::with_seed(seed as u64);
+        for n in 0..2000 {
+            let line = change(&mut random);
+            let (found, expected) = (client.run(&line), reference.run(&line));
+            assert_eq!(found, expected, "seed {seed}, command {n}: {line}");
+        }
+        assert!(transcript(&mut client) == transcript(&mut reference), "seed {seed}");
+        keyspace.check().expect("a sound pool");
+        drop((client, keyspace));
+        let (heap, _) = Heap::open(region(&path), BOOT).expect("the same pool");
+        let keyspace = Arc::new(Keyspace::new(heap, NOW));
+        keyspace.check().expect("a sound pool");
+        let mut client = Client::new(&engine(keyspace));
+        assert!(transcript(&mut client) == transcript(&mut reference), "seed {seed}, reopened");
+    }
+}
+
 #[test]
 fn a_pool_of_another_format_is_refused_by_its_number() {
     let folder = tempfile::tempdir().expect("a folder");
-    for version in (1..FORMAT).filter(|version| stored(*version).exists()) {
-        let refused = open(version, &folder.path().join("pool")).expect_err("another format");
+    for version in (1..FORMAT).filter(|version| stored(&version.to_string()).exists()) {
+        let name = version.to_string();
+        let refused = open(&name, &folder.path().join("pool")).expect_err("another format");
         assert!(
             matches!(refused, OpenError::Version { found, .. } if found == version),
             "{refused}"

@@ -15,7 +15,7 @@
 /// Returns the CRC-32C of two joined pieces: the first has the CRC-32C `crc`, the second is `bytes`
 /// and has the CRC-32C `checksum`.
 #[inline]
-pub(crate) fn crc32c_combine(crc: u32, bytes: &[u8], checksum: u32) -> u32 {
+pub fn crc32c_combine(crc: u32, bytes: &[u8], checksum: u32) -> u32 {
     debug_assert_eq!(checksum, super::crc::crc32c(bytes), "the checksum of other bytes");
     if available() {
         // SAFETY: the processor has the instructions.

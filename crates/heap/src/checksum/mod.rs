@@ -3,5 +3,5 @@
 mod combine;
 mod crc;
 
-pub(crate) use combine::crc32c_combine;
+pub use combine::crc32c_combine;
 pub use crc::{crc32c, crc32c_append, crc32c_six_bytes, crc32c_words};

@@ -38,8 +38,10 @@ pub fn begins_pool(bytes: &[u8]) -> bool {
 pub const VERSION: u32 = 2;
 /// The file alone may lack writes: the header names the journal that has them.
 const JOURNALED: u64 = 1;
+/// Blocks of the layers above may have short headers, which older programs take for damage.
+const SHORT_HEADERS: u64 = 2;
 /// Features that this code knows.
-const KNOWN_INCOMPAT: u64 = JOURNALED;
+const KNOWN_INCOMPAT: u64 = JOURNALED | SHORT_HEADERS;
 const KNOWN_RO_COMPAT: u64 = 0;
 /// Reserved bytes.
 const RESERVED: [Range<usize>; 2] = [108..112, JOURNAL_END..BYTES];
@@ -76,6 +78,11 @@ pub(crate) struct Features {
 }
 
 impl Features {
+    /// The features of a pool to which this program writes, whatever it had before.
+    pub(crate) fn written(self) -> Features {
+        Features { incompat: self.incompat | SHORT_HEADERS, ..self }
+    }
+
     /// Returns the features that forbid this program to write to the pool.
     pub(crate) fn forbid_writing(&self) -> u64 {
         self.ro_compat & !KNOWN_RO_COMPAT

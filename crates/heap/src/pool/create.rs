@@ -76,7 +76,7 @@ impl Heap {
             boot_id: options.boot_id,
             power_safe: survives_power_loss(&region),
             journal: 0,
-            features: Features::default(),
+            features: Features::default().written(),
         };
         if region.domain() == Domain::Journal {
             // So that a journal that is begun, and then not named, belongs to this pool.

@@ -82,6 +82,7 @@ impl Heap {
         header.clean = false;
         header.boot_id = boot_id;
         header.power_safe = power_safe;
+        header.features = header.features.written();
         header.write_both(&region);
         if region.failed() {
             return Err(OpenError::Failed);

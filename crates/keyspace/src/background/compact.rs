@@ -26,9 +26,8 @@ use heap::{EvacuationCursor, Ptr, Shard, View};
 use structures::index::Index;
 
 use super::Defragmentation;
-use crate::layout::{HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, expiry_root, key_word};
-use crate::layout::{keys_root, physical_databases};
-use crate::{CommitError, Keyspace, entry};
+use crate::layout::{expiry_root, keys_root, physical_databases};
+use crate::{CommitError, Keyspace, verify};
 
 /// How many blocks a step moves, or entries it looks at.
 const BLOCKS: usize = 64;
@@ -363,18 +362,8 @@ impl Keyspace {
 
     /// Returns the hash of the block's key if its bytes look like those of an entry.
     fn hash_if_entry(&self, locked: &Shard<'_>, block: Ptr) -> Option<u64> {
-        let capacity = locked.capacity(block);
-        if capacity < HEADER {
-            return None;
-        }
-        let len = entry::key_len(locked, block);
-        if len > KEY_INLINE || body_at(len) > capacity {
-            return None;
-        }
-        Kind::decode(locked.word(block))?;
-        let key = entry::key(locked, block);
-        let is_sound = locked.word(block.add(KEY_LEN_AT)) == key_word(&key);
-        is_sound.then(|| self.shared.hashing.hash(&key))
+        let key = verify::intact_key(locked, block, locked.capacity(block))?;
+        Some(self.shared.hashing.hash(&key))
     }
 }
 

@@ -214,8 +214,7 @@ impl Keyspace {
                 continue;
             }
             found += 1;
-            let is_entry =
-                seen.key.as_ref().is_some_and(|key| near.fits(self.shared.hashing.hash(key)));
+            let is_entry = seen.fits(near, &self.shared.hashing);
             let seen = seen.by(near, &self.shared.hashing).owned();
             if is_entry {
                 self.resolver().mark(&mut locked, db, at, near, seen)?;

@@ -19,8 +19,8 @@ use structures::index::{Index, Near, WalkItem};
 use crate::collection::Deep;
 use crate::known_damage::{Hits, lock};
 use crate::layout::{
-    EXPIRY_AT, Kind, LIBRARIES, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, fields_root,
-    keys_root, map_word, marked, physical_databases,
+    Kind, LIBRARIES, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root,
+    map_word, marked, physical_databases,
 };
 use crate::problem::Refusal;
 use crate::rebuild::rebuild;
@@ -303,9 +303,10 @@ impl<'s> Resolver<'s> {
         let seen = verify::entry(shard, at, capacity, Some(deep));
         let own = hits.get(&at.raw());
         let words_hit = own.is_some_and(|own| {
-            let (words, cell) = (at.raw() + EXPIRY_AT + 8, entry::cell(shard, at).raw());
+            let end = entry::expiry_place(shard, at).unwrap_or(at).raw() + 8;
+            let cell = entry::cell(shard, at).raw();
             let inline = matches!(entry::kind(shard, at), Kind::Inline { .. });
-            own.iter().any(|&(from, to)| from < words || !inline && from < cell + 8 && to > cell)
+            own.iter().any(|&(from, to)| from < end || !inline && from < cell + 8 && to > cell)
         });
         let used = own.is_none_or(|own| {
             own.iter().any(|&(from, to)| verify::meets(shard, at, capacity, from, to))

@@ -123,10 +123,12 @@ impl Resolver<'_> {
             self.shared.heap().is_poisoned()
                 && lock(&self.shared.damage.unidentified).entries.iter().any(is_it)
         };
+        // The slot fits the hash of the name: that is how it is found.
         let named = |at| {
+            let mut seen = verify::entry(&shard, at, shard.capacity(at), None);
             entry::has_key(&shard, at, key.bytes())
                 && !is_kept_in_mind(at)
-                && verify::entry(&shard, at, shard.capacity(at), None).key.is_some()
+                && seen.readable_key().is_some()
         };
         let index = Index::at(shard.root(keys_root(name.db)));
         let is_whole = index.find(&shard, key.hash, named).is_some();

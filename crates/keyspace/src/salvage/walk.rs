@@ -11,10 +11,10 @@ use super::{Map, SalvageFinding, SalvageOptions, SalvageStopped, Salvaged};
 use crate::collection::Deep;
 use crate::key::Hashing;
 use crate::layout::{
-    self, Counts, LIBRARIES, QUEUE_ROOT, counts_root, expiry_root, keys_root, physical_databases,
+    Counts, LIBRARIES, QUEUE_ROOT, counts_root, expiry_root, keys_root, physical_databases,
 };
 use crate::verify::{self, Seen};
-use crate::{DamagedKey, Db, Keyspace, entry, queued};
+use crate::{DamagedKey, Db, Keyspace, entry, queued, short};
 
 /// The approximate number of entries that are sampled to verify the seed of the hash.
 const SAMPLES: u32 = 256;
@@ -129,7 +129,7 @@ impl Salvager<'_> {
         let mut wrong = |found| {
             walked.damage.get_or_insert(Damaged::new("index slot", at, near.hash(), found));
         };
-        if capacity < layout::HEADER || !self.marks.mark(self.pool, at) {
+        if capacity < short::LEAST || !self.marks.mark(self.pool, at) {
             wrong(0);
             return Ok(());
         }
@@ -234,7 +234,7 @@ pub(super) fn leads_to_keys(pool: &Salvage, hashing: &Hashing) -> bool {
                 }
                 WalkItem::Entry(slot, near) => {
                     let capacity = pool.capacity(slot.entry());
-                    let seen = (capacity >= layout::HEADER)
+                    let seen = (capacity >= short::LEAST)
                         .then(|| verify::entry(pool, slot.entry(), capacity, None));
                     if let Some(key) = seen.and_then(|seen| seen.key)
                         && verify::shard(&key, pool.shards()) == shard

@@ -13,7 +13,7 @@ use heap::{Shard, View};
 
 use super::Strings;
 use crate::entry;
-use crate::layout::{Kind, body_at};
+use crate::layout::Kind;
 use crate::prepared::LARGE;
 use crate::{Entry, Error, Str};
 
@@ -38,9 +38,11 @@ fn read<'t>(shard: &'t mut Shard<'_>, entry: &Entry) -> Result<Str<'t>, Error> {
     let at = entry.at;
     let found = match Kind::decode(shard.word(at)) {
         Some(Kind::Inline { len, crc, .. }) if len >= FROM => {
-            let from = body_at(entry::key_len(shard, at));
+            let from = entry::key_place(shard, at).body_at();
             let durable = shard.heap().is_durable();
-            shard.bytes_by_cache(at, from, len, |bytes| !durable || heap::crc32c(bytes) == crc)
+            let before = entry::checksum_before_body(shard, at);
+            let is_sound = |bytes: &[u8]| !durable || heap::crc32c_append(before, bytes) == crc;
+            shard.bytes_by_cache(at, from, len, is_sound)
         }
         Some(Kind::Blob) => {
             let blob = entry::blob(shard, at);

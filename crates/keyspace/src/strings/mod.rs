@@ -9,14 +9,14 @@ mod pinned;
 
 pub use pinned::Pinned;
 
-use heap::Ptr;
+use heap::{Ptr, View};
 use structures::blob::Blob;
 
 use crate::entry::{self, Value};
 use crate::error::refused;
 use crate::fault_points::FaultPoint;
 use crate::integer::canonical_int;
-use crate::layout::{Kind, VALUE_INLINE, body_at, int_cell};
+use crate::layout::{Kind, VALUE_INLINE, grown, int_cell};
 use crate::txn::{KeyLocation, Old};
 use crate::value::checked_len;
 use crate::{Db, Entry, Error, Event, Expire, Key, Prepared, Str, Txn};
@@ -155,7 +155,10 @@ impl Strings<'_, '_> {
             return self.put_bytes(place, key, old, text.as_bytes(), false, expire);
         };
         match old {
-            Some(old) if old.kind == Kind::Int => {
+            Some(old)
+                if old.kind == Kind::Int
+                    && self.txn.has_space_for(place, old, expire.resolve(old.expiry)) =>
+            {
                 let shard = &mut self.txn.shards[place.shard];
                 let cell = entry::cell(shard, old.at);
                 shard.set(cell, word);
@@ -211,12 +214,13 @@ impl Strings<'_, '_> {
                 self.swing_blob(place, old, blob, grown);
             }
             Kind::Inline { crc, .. } if len <= VALUE_INLINE => {
-                let end = body_at(key.bytes.len()) + old_len;
+                let end = entry::key_place(shard, old.at).body_at() + old_len;
                 if end + bytes.len() <= shard.capacity(old.at) {
                     shard.append(old.at, end, bytes);
                     let sum = heap::crc32c_append(crc, bytes);
                     let crc = if FaultPoint::ChecksumWithLength.is_enabled() { sum } else { crc };
-                    shard.set(old.at, Kind::Inline { raw: true, len, crc }.encode());
+                    let word = grown(shard.word(old.at), len, crc);
+                    shard.set(old.at, word);
                 } else {
                     self.rewrite(place, key, Some(old), old_len, bytes)?;
                 }

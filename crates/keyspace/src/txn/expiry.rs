@@ -9,8 +9,10 @@ use structures::index::Slot;
 
 use super::{KeyLocation, Old};
 use crate::collection::{self, Layout};
-use crate::layout::{Counts, EXPIRY_AT, FIELDS, FieldCounts, Kind};
-use crate::{Db, Error, Event, Key, Txn, Type, entry};
+use crate::entry;
+use crate::held::Held;
+use crate::layout::{Counts, FIELDS, FieldCounts, Kind};
+use crate::{Db, Error, Event, Key, Txn, Type};
 
 /// The effect of a write of a value on its key's expiry time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +37,9 @@ impl Expire {
 }
 
 impl Txn<'_> {
-    /// Changes the expiry word of an entry in place, and adds the entry to the index of expiry
-    /// times or removes it from there as needed.
+    /// Changes the expiry word of an entry, and adds the entry to the index of expiry times or
+    /// removes it from there as needed. The word changes in place; an entry without one is replaced
+    /// by a copy with it.
     pub(crate) fn move_expiry(
         &mut self,
         place: KeyLocation,
@@ -52,10 +55,19 @@ impl Txn<'_> {
                 || matches!(old.kind, Kind::Collection(head) if head.what == Type::Hash),
             "only a hash has fields that expire"
         );
-        self.shards[place.shard].set(old.at.add(EXPIRY_AT), expiry);
+        let Some(word) = entry::expiry_place(&self.shards[place.shard], old.at) else {
+            let held = Held::read(&self.shards[place.shard], old.at);
+            return self.put(place, key, Some(old), held.value(), 0, Expire::At(expiry));
+        };
+        self.shards[place.shard].set(word, expiry);
         let before = (old.expiry != 0).then_some(old.at);
         self.count_fields_of(place, old.expiry, expiry);
         self.link_expiry(place, key.hash, before, (expiry != 0).then_some(old.at))
+    }
+
+    /// Returns true if an entry's expiry word can become `expiry` without a copy of the entry.
+    pub(crate) fn has_space_for(&self, place: KeyLocation, old: Old, expiry: u64) -> bool {
+        expiry == old.expiry || entry::expiry_place(&self.shards[place.shard], old.at).is_some()
     }
 
     /// Replaces `before` with `after` in the index of expiry times; `None` stands for no entry.

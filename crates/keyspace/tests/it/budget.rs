@@ -59,7 +59,8 @@ fn writes_keep_within_their_budget() {
     let dir = tempfile::tempdir().expect("a directory");
     let ks = emulated(&dir.path().join("pool"), 4);
     let value = [b'v'; 32];
-    let entry = lines(24 + KEY.len() + value.len()) - 1;
+    let entry = lines(8 + KEY.len() + value.len()) - 1;
+    let timed_entry = lines(16 + KEY.len() + value.len()) - 1;
     let until = Expire::At(NOW + 1000);
 
     let fresh = |txn: &mut Txn<'_>| delete(txn, KEY);
@@ -72,16 +73,21 @@ fn writes_keep_within_their_budget() {
     let c = cost(&ks, &[KEY], there, |txn| set(txn, KEY, &value, Expire::Clear));
     check("SET over a value", c, 1, entry + 2);
     let c = cost(&ks, &[KEY], fresh, |txn| set(txn, KEY, &value, until));
-    check("SET EX of a new key", c, 1, entry + 2);
+    check("SET EX of a new key", c, 1, timed_entry + 2);
     let c = cost(&ks, &[KEY], expiring, |txn| set(txn, KEY, &value, until));
-    check("SET EX over a value with a time", c, 1, entry + 2);
+    check("SET EX over a value with a time", c, 1, timed_entry + 2);
     let c = cost(&ks, &[KEY], number, |txn| set(txn, KEY, b"2", Expire::Keep));
     check("INCR", c, 1, 1);
     let c = cost(&ks, &[KEY], there, |txn| {
         let key = txn.key(KEY.as_bytes());
         txn.keys().set_expiry(db(0), &key, Some(NOW + 5)).expect("free memory");
     });
-    check("EXPIRE", c, 1, 2);
+    check("EXPIRE of an entry without a time", c, 1, timed_entry + 2);
+    let c = cost(&ks, &[KEY], expiring, |txn| {
+        let key = txn.key(KEY.as_bytes());
+        txn.keys().set_expiry(db(0), &key, Some(NOW + 5)).expect("free memory");
+    });
+    check("EXPIRE of an entry with a time", c, 1, 2);
     let c = cost(&ks, &[KEY], expiring, |txn| {
         let key = txn.key(KEY.as_bytes());
         txn.keys().set_expiry(db(0), &key, None).expect("free memory");
@@ -99,7 +105,7 @@ fn writes_keep_within_their_budget() {
     }
     let page = vec![b'v'; 4096];
     let c = cost(&ks, &[KEY], there, |txn| set(txn, KEY, &page, Expire::Clear));
-    check("SET of 4 KiB", c, 1, lines(24 + KEY.len() + page.len()) + 2);
+    check("SET of 4 KiB", c, 1, lines(8 + KEY.len() + page.len()) + 2);
     let long = vec![b'v'; 40_000];
     let c = cost(&ks, &[KEY], there, |txn| set(txn, KEY, &long, Expire::Clear));
     check("SET of 40 KB", c, 1, lines(24 + KEY.len() + 8) + lines(long.len()) + 2 + 2);

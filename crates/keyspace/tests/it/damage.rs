@@ -3,7 +3,9 @@
 //!
 //! Bits are flipped in the file of a closed pool, at places that the test finds by their contents.
 
-use crate::common::{NOW, check, db, emulated, get, set, set_until};
+use crate::common::{
+    HEADER, HEADER_WITH_TIME, NOW, check, db, emulated, get, set, set_until, write,
+};
 use keyspace::{CheckError, DamagedKey, Expire, Keyspace, Refusal, Repaired};
 use std::fs;
 use std::path::PathBuf;
@@ -157,7 +159,7 @@ fn a_flipped_bit_of_a_keys_length_costs_it_without_its_name() {
     pool.flip_at("key:79the value", 0);
     let Some(CheckError::Key(key)) = pool.problems().pop() else { panic!("one key") };
     pool.change(key.at, |word| word ^ 4);
-    pool.change(key.entry + 16, |word| word ^ 1 << 31);
+    pool.change(key.entry, |word| word ^ 1 << 30);
     let found = pool.problems();
     assert_eq!((keys(&found).len(), keys(&found)[0].what), (1, "key length"));
     assert_eq!(pool.repaired().cut.len(), 1);
@@ -169,12 +171,16 @@ fn a_value_word_that_makes_no_sense_costs_its_key() {
     pool.flip_at("the value of key 80, as", 1);
     let Some(CheckError::Key(key)) = pool.problems().pop() else { panic!("one key") };
     pool.change(key.at, |word| word ^ 4 << 8);
-    pool.change(key.entry, |word| word ^ 8);
+    pool.change(key.entry, |word| word ^ 1 << 20);
     let found = pool.problems();
     assert_eq!(
         keys(&found).iter().map(|k| (text(k), k.what)).collect::<Vec<_>>(),
         [("key:80".into(), "value word")]
     );
+    // Without a tag nothing says where the key is.
+    pool.change(key.entry, |word| word ^ 1 << 20 ^ 8);
+    let found = pool.problems();
+    assert_eq!(keys(&found).iter().map(|k| text(k)).collect::<Vec<_>>(), ["(lost)"]);
     assert_eq!(pool.repaired().cut.len(), 1);
 }
 
@@ -217,7 +223,7 @@ const ZONES: u64 = (12288u64 + 2048 + 8 * 32768).next_multiple_of(65536);
 /// Returns the offset of a key's slot: the only word of the zones that refers to its entry.
 fn slot_of(pool: &Pool, name: &str) -> u64 {
     let bytes = fs::read(&pool.path).expect("the pool");
-    let at = memchr::memmem::find(&bytes, name.as_bytes()).expect("the key") as u64 - 24;
+    let at = memchr::memmem::find(&bytes, name.as_bytes()).expect("the key") as u64 - HEADER;
     let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8")));
     let leads = |word: &u64| word & 0xffff_ffff_ffff == at && word >> 48 != 0;
     // Skip the log records, which precede the first zone.
@@ -329,20 +335,31 @@ fn a_block_that_nothing_leads_to_is_found_and_freed() {
 #[test]
 fn an_expiry_time_that_is_not_in_its_index_is_found() {
     let pool = Pool::new();
+    let ks = pool.open();
+    set_until(&ks, "persistent", "some time", Expire::At(NOW + 1000));
+    write(&ks, &["persistent"], |txn| {
+        let key = txn.key(b"persistent");
+        assert_eq!(txn.keys().set_expiry(db(0), &key, None), Ok(true));
+    });
+    ks.heap().close().expect("a clean close");
+    drop(ks);
     let bytes = fs::read(&pool.path).expect("the pool");
-    let at = memchr::memmem::find(&bytes, b"until:5some").expect("the key") as u64 - 24;
+    let entry = |text: &[u8]| {
+        memchr::memmem::find(&bytes, text).expect("the key") as u64 - HEADER_WITH_TIME
+    };
+    let at = entry(b"until:5some");
     pool.change(at + 8, |_| 0);
     let found = pool.problems();
     assert!(matches!(found[..], [CheckError::Expiry { listed: true, .. }]), "{found:?}");
     pool.change(at + 8, |_| NOW + 1000);
-    let at = memchr::memmem::find(&bytes, b"key:5the value").expect("the key") as u64 - 24;
+    let at = entry(b"persistentsome");
     pool.change(at + 8, |_| NOW + 1000);
     let found = pool.problems();
     assert!(matches!(found[..], [CheckError::Expiry { listed: false, .. }]), "{found:?}");
     assert_eq!(pool.repaired().rebuilt, [(0, 0)]);
     let ks = pool.open();
-    check(&ks, "key:5", Some("the value of key 5, as it was set"));
-    assert_eq!(get(&ks, NOW + 1000, 0, "key:5"), None, "it has the expiry time that it says");
+    check(&ks, "persistent", Some("some time"));
+    assert_eq!(get(&ks, NOW + 1000, 0, "persistent"), None, "it has the expiry time that it says");
     assert_eq!(ks.count(db(0)).1, EXPIRING as u64 + 1);
 }
 

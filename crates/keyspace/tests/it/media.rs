@@ -1,7 +1,7 @@
 //! The medium loses bytes while a keyspace is in use.
 
 use crate::common::medium::{KEYS, PAGE, Pool, ZONES, name, read, scrub, value};
-use crate::common::{NOW, check, db, emulated, set, write};
+use crate::common::{HEADER, NOW, check, db, emulated, set, write};
 use keyspace::{CheckError, Error, Expire, KeyDamage, Keyspace};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -12,7 +12,7 @@ fn lost_bytes_cost_the_keys_that_they_were_and_no_other() {
     let pool = Pool::new(KEYS);
     let cut = pool.entry(&name(KEYS - 1)) & !(PAGE - 1);
     assert_eq!(cut, pool.last_page(), "the keys that came last lie last");
-    let end = |i: usize| pool.entry(&name(i)) + 24 + 9 + value(i).len() as u64;
+    let end = |i: usize| pool.entry(&name(i)) + HEADER + 9 + value(i).len() as u64;
     let lost: Vec<usize> = (KEYS - 200..KEYS).filter(|&i| end(i) > cut).collect();
     let whole: Vec<usize> = (KEYS - 200..KEYS).filter(|&i| end(i) <= cut).collect();
     assert!((10..100).contains(&lost.len()), "{} keys", lost.len());
@@ -68,8 +68,8 @@ fn a_damaged_key_stays_one_after_a_restart_and_is_listed_by_a_check() {
         .filter(|page| !page.is_multiple_of(65536));
     let cut_in_two = pages.flat_map(|page| (last - 500..=last).map(move |i| (page, i)));
     let (page, i) = cut_in_two
-        .filter(|(page, i)| (pool.entry(&name(*i)) + 34..page + 60).contains(page))
-        .find(|(page, i)| pool.entry(&name(*i)) + 33 + value(*i).len() as u64 > *page)
+        .filter(|(page, i)| (pool.entry(&name(*i)) + HEADER + 10..page + 60).contains(page))
+        .find(|(page, i)| pool.entry(&name(*i)) + HEADER + 9 + value(*i).len() as u64 > *page)
         .expect("a key whose value is cut in two");
     pool.lose(page);
     let refused = read(&pool.ks, &name(i)).expect_err("damage");
@@ -371,7 +371,7 @@ fn a_lost_key_with_the_known_bits_of_the_empty_one_is_not_taken_for_it() {
     let pool = Pool::new(KEYS);
     replace(&pool, &name(KEYS - 1), "");
     let value = memchr::memmem::find(&pool.bytes(), &[b'v'; 40]).expect("its value") as u64;
-    let (twin, _) = twin(&pool, &HashMap::from([(value - 24, String::new())]));
+    let (twin, _) = twin(&pool, &HashMap::from([(value - HEADER, String::new())]));
     let pool = Pool::new(KEYS);
     replace(&pool, &name(KEYS - 1), &twin);
     pool.lose(pool.last_page());

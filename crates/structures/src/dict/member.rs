@@ -1,6 +1,18 @@
 //! The block of one member: a field and its value.
 //!
 //! ```text
+//! 0    field length in bits 0 to 13, value length in bits 14 to 27, bit 30 is set, bit 31: it has a
+//!      time
+//! 4    crc32c of these lengths, of the time, of the field, of the value
+//! 8    time u64, if it has one
+//! .    field
+//! .    value
+//! ```
+//!
+//! If field or value has more than 8192 bytes, and in members that were written before there was
+//! the shorter header:
+//!
+//! ```text
 //! 0    field length u32; bit 31: it has a time
 //! 4    value length u32
 //! 8    crc32c of these lengths, of the time, of the field, of the value
@@ -20,18 +32,48 @@ use crate::blob::{Blob, MAX_LEN};
 use crate::reclaim::Queue;
 use crate::{Damaged, Error, Fill, Store};
 
-const HEADER: usize = 12;
+/// Bytes before the checksum, in either header.
+const SHORT_LENS: usize = 4;
+const LONG_LENS: usize = 8;
+const CHECKSUM: usize = 4;
 /// Maximum length of a field or value that is stored in the block itself.
 pub const INLINE: usize = 8 << 10;
 const WORD: usize = 8;
-const _: () = assert!(HEADER + WORD + 2 * INLINE <= heap::MAX_BLOCK);
-/// Set in the length of the field: a time precedes the field.
+const _: () = assert!(LONG_LENS + CHECKSUM + WORD + 2 * INLINE <= heap::MAX_BLOCK);
+/// Set in the first four bytes: a time precedes the field.
 const TIMED: u32 = 1 << 31;
-const _: () = assert!(MAX_LEN < TIMED as u64);
+/// Set in the first four bytes: both lengths are there.
+const SHORT: u32 = 1 << 30;
+const _: () = assert!(MAX_LEN < SHORT as u64);
+/// Bits of each of these lengths.
+const LEN_BITS: u32 = 14;
+const LEN: u32 = (1 << LEN_BITS) - 1;
+const _: () = assert!(INLINE as u64 <= LEN as u64 && 2 * LEN_BITS <= 30);
+// A member of 16 bytes without a value takes a block of 24 bytes.
+const _: () = assert!(SHORT_LENS + CHECKSUM + 16 == 24);
 
 /// A member, known by its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member(Ptr);
+
+/// The places in a member's block: offsets of the checksum and of the field, and the lengths of
+/// field and value. Damaged lengths are cut to the maximum of a blob.
+#[derive(Clone, Copy)]
+struct Shape {
+    checksum: usize,
+    begin: usize,
+    field: usize,
+    value: usize,
+}
+
+impl Shape {
+    /// Returns the offset of the time, if there is one.
+    #[inline]
+    fn time(self) -> Option<usize> {
+        let at = self.checksum + CHECKSUM;
+        (at != self.begin).then_some(at)
+    }
+}
 
 /// Returns how many bytes a field or value of `len` takes in the block.
 const fn padded(len: usize) -> usize {
@@ -40,7 +82,7 @@ const fn padded(len: usize) -> usize {
 
 impl Member {
     /// The minimum size of a member's block.
-    pub(super) const LEAST: usize = HEADER;
+    pub(super) const LEAST: usize = SHORT_LENS + CHECKSUM;
 
     /// Returns the member whose block is at `at`.
     pub const fn at(at: Ptr) -> Member {
@@ -59,34 +101,34 @@ impl Member {
         view.prefetch(self.0.add(64));
     }
 
-    fn u32<V: View>(self, view: &V, at: u64) -> u32 {
-        let bytes = view.bytes(self.0.add(at), 4);
-        bytes.try_into().map_or(0, u32::from_le_bytes)
-    }
-
-    /// Returns the offset of the field, and the lengths of field and value; damaged lengths are cut
-    /// to the maximum of a blob.
     #[inline]
-    fn shape<V: View>(self, view: &V) -> (usize, usize, usize) {
-        let lens = view.bytes(self.0, 8).try_into().map_or(0, u64::from_le_bytes);
+    fn shape<V: View>(self, view: &V) -> Shape {
+        let lens = view.bytes(self.0, LONG_LENS).try_into().map_or(0, u64::from_le_bytes);
+        let (first, second) = (lens as u32, (lens >> 32) as u32);
+        let time = if first & TIMED == 0 { 0 } else { WORD };
+        if first & SHORT != 0 {
+            let (field, value) = ((first & LEN) as usize, (first >> LEN_BITS & LEN) as usize);
+            let begin = SHORT_LENS + CHECKSUM + time;
+            return Shape { checksum: SHORT_LENS, begin, field, value };
+        }
         let cut = |len: u32| (len as usize).min(MAX_LEN as usize);
-        let begin = if lens as u32 & TIMED == 0 { HEADER } else { HEADER + WORD };
-        (begin, cut(lens as u32 & !TIMED), cut((lens >> 32) as u32))
+        let begin = LONG_LENS + CHECKSUM + time;
+        Shape { checksum: LONG_LENS, begin, field: cut(first & !TIMED), value: cut(second) }
     }
 
     /// Returns its time, if it has one.
     #[inline]
     pub fn time<V: View>(self, view: &V) -> Option<u64> {
-        (self.u32(view, 0) & TIMED != 0).then(|| {
-            let bytes = view.bytes(self.0.add(HEADER as u64), WORD);
+        self.shape(view).time().map(|at| {
+            let bytes = view.bytes(self.0.add(at as u64), WORD);
             bytes.try_into().map_or(0, u64::from_le_bytes)
         })
     }
 
     /// Returns how many bytes of its block are in use.
     pub fn size<V: View>(self, view: &V) -> usize {
-        let (begin, field, value) = self.shape(view);
-        begin + padded(field) + padded(value)
+        let shape = self.shape(view);
+        shape.begin + padded(shape.field) + padded(shape.value)
     }
 
     fn part<V: View>(self, view: &V, at: usize, len: usize) -> Part<'_> {
@@ -97,33 +139,34 @@ impl Member {
         }
     }
 
-    fn parts<V: View>(self, view: &V) -> (Part<'_>, Part<'_>) {
-        let (begin, field, value) = self.shape(view);
-        (self.part(view, begin, field), self.part(view, begin + padded(field), value))
+    fn parts<V: View>(self, view: &V, shape: Shape) -> (Part<'_>, Part<'_>) {
+        let field = self.part(view, shape.begin, shape.field);
+        (field, self.part(view, shape.begin + padded(shape.field), shape.value))
     }
 
     /// Returns the field.
     pub fn field<V: View>(self, view: &V) -> Cow<'_, [u8]> {
-        let (begin, field, _) = self.shape(view);
-        self.part(view, begin, field).read(view)
+        let shape = self.shape(view);
+        self.part(view, shape.begin, shape.field).read(view)
     }
 
     /// Returns the value.
     pub fn value<V: View>(self, view: &V) -> Cow<'_, [u8]> {
-        let (begin, field, value) = self.shape(view);
-        self.part(view, begin + padded(field), value).read(view)
+        let shape = self.shape(view);
+        self.part(view, shape.begin + padded(shape.field), shape.value).read(view)
     }
 
     /// Returns the length of the value without reading it.
     pub fn value_len<V: View>(self, view: &V) -> usize {
-        self.shape(view).2
+        self.shape(view).value
     }
 
     /// Returns true if this member has the field `wanted`.
     #[inline]
     pub fn has_field<V: View>(self, view: &V, wanted: &[u8]) -> bool {
-        let (begin, field, _) = self.shape(view);
-        field == wanted.len() && *self.part(view, begin, field).read(view) == *wanted
+        let shape = self.shape(view);
+        shape.field == wanted.len()
+            && *self.part(view, shape.begin, shape.field).read(view) == *wanted
     }
 
     /// Verifies that its bytes are those that were written, including large fields and values.
@@ -138,31 +181,27 @@ impl Member {
     }
 
     fn checked_parts<V: View>(self, view: &V) -> Result<(Part<'_>, Part<'_>), Damaged> {
-        let (field, value) = self.parts(view);
+        let shape = self.shape(view);
+        let (field, value) = self.parts(view, shape);
         for blob in [field, value].into_iter().filter_map(Part::blob) {
             blob.check(view)?;
         }
-        let (stored, own) = (self.u32(view, 8), self.checksum_of(view, field, value)?);
+        let stored = view.bytes(self.0.add(shape.checksum as u64), CHECKSUM);
+        let stored = stored.try_into().map_or(0, u32::from_le_bytes);
+        let mut own = heap::crc32c(view.bytes(self.0, shape.checksum));
+        if let Some(at) = shape.time() {
+            own = heap::crc32c_append(own, view.bytes(self.0.add(at as u64), WORD));
+        }
+        for part in [field, value] {
+            own = part.add_to(view, own)?;
+        }
         Damaged::unless_equal("member", self.0, u64::from(stored), u64::from(own))?;
         Ok((field, value))
     }
 
-    fn checksum_of<V: View>(
-        self,
-        view: &V,
-        field: Part<'_>,
-        value: Part<'_>,
-    ) -> Result<u32, Damaged> {
-        let mut checksum = heap::crc32c(view.bytes(self.0, 8));
-        if let Some(time) = self.time(view) {
-            checksum = heap::crc32c_append(checksum, &time.to_le_bytes());
-        }
-        [field, value].into_iter().try_fold(checksum, |checksum, part| part.add_to(view, checksum))
-    }
-
     /// Visits the blocks of its blobs.
     pub fn blobs<V: View>(self, view: &V, mut visit: impl FnMut(Ptr)) {
-        let (field, value) = self.parts(view);
+        let (field, value) = self.parts(view, self.shape(view));
         for blob in [field, value].into_iter().filter_map(Part::blob) {
             blob.blocks(view, &mut visit);
         }
@@ -195,13 +234,14 @@ impl Member {
         field: &[u8],
         value: &[u8],
     ) -> Result<Member, Full> {
-        let time = head.time();
-        let len = HEADER + time.len() + field.len() + value.len();
+        let (lens, time) = (head.lens(), head.time());
+        let len = lens.len() + CHECKSUM + time.len() + field.len() + value.len();
         let fresh = fill.reserve(len)?;
         fill.write_with(&fresh, 0, len, |bytes| {
-            let (first, rest) = bytes.split_at_mut(HEADER);
-            first[..8].copy_from_slice(&head.lens);
-            first[8..].copy_from_slice(&checksum.to_le_bytes());
+            let (first, rest) = bytes.split_at_mut(lens.len());
+            first.copy_from_slice(lens);
+            let (first, rest) = rest.split_at_mut(CHECKSUM);
+            first.copy_from_slice(&checksum.to_le_bytes());
             let (to, rest) = rest.split_at_mut(time.len());
             to.copy_from_slice(time);
             let (to, rest) = rest.split_at_mut(field.len());
@@ -218,11 +258,12 @@ impl Member {
         store: &mut S,
         time: Option<u64>,
     ) -> Result<Member, Error> {
-        let (begin, field, value) = self.shape(store);
-        let middle = padded(field);
-        let bytes = store.bytes(self.0.add(begin as u64), middle + padded(value)).to_vec();
-        let head = Head::new(field as u32, value as u32, time);
-        let parts = <[Part<'_>; 2]>::from(self.parts(store));
+        let shape = self.shape(store);
+        let middle = padded(shape.field);
+        let len = middle + padded(shape.value);
+        let bytes = store.bytes(self.0.add(shape.begin as u64), len).to_vec();
+        let head = Head::new(shape.field as u32, shape.value as u32, time);
+        let parts = <[Part<'_>; 2]>::from(self.parts(store, shape));
         let checksum = parts
             .into_iter()
             .try_fold(head.checksum(), |checksum, part| part.add_to(store, checksum))?;
@@ -233,7 +274,7 @@ impl Member {
 
     /// Frees the member; its blobs go onto the queue. Returns how many blocks were freed.
     pub fn release<S: Store>(self, store: &mut S, queue: Queue) -> Result<usize, Full> {
-        let (field, value) = self.parts(store);
+        let (field, value) = self.parts(store, self.shape(store));
         let blobs = [field.blob(), value.blob()];
         let mut freed = 1;
         // The blobs of a damaged member are not trusted: their space is lost.
@@ -263,15 +304,24 @@ impl Member {
 
 /// The bytes before the field, except the checksum.
 struct Head {
-    lens: [u8; 8],
+    lens: [u8; LONG_LENS],
+    is_short: bool,
     time: Option<[u8; 8]>,
 }
 
 impl Head {
     fn new(field: u32, value: u32, time: Option<u64>) -> Head {
-        let field = if time.is_some() { field | TIMED } else { field };
-        let lens = u64::from(field) | u64::from(value) << 32;
-        Head { lens: lens.to_le_bytes(), time: time.map(u64::to_le_bytes) }
+        let timed = if time.is_some() { TIMED } else { 0 };
+        let is_short = field.max(value) as usize <= INLINE;
+        let lens = match is_short {
+            true => u64::from(field | value << LEN_BITS | SHORT | timed),
+            false => u64::from(field | timed) | u64::from(value) << 32,
+        };
+        Head { lens: lens.to_le_bytes(), is_short, time: time.map(u64::to_le_bytes) }
+    }
+
+    fn lens(&self) -> &[u8] {
+        if self.is_short { &self.lens[..SHORT_LENS] } else { &self.lens }
     }
 
     fn time(&self) -> &[u8] {
@@ -279,7 +329,7 @@ impl Head {
     }
 
     fn checksum(&self) -> u32 {
-        let checksum = heap::crc32c(&self.lens);
+        let checksum = heap::crc32c(self.lens());
         self.time.map_or(checksum, |time| heap::crc32c_append(checksum, &time))
     }
 }

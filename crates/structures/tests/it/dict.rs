@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::memory::{self, Memory};
 use heap::{Ptr, View};
-use structures::Store;
 use structures::dict::{Dict, Member};
+use structures::index::Index;
 use structures::reclaim::{Owned, Queue};
+use structures::{Fill, Store};
 
 const QUEUE: Queue = Queue::at(Ptr::from_raw(64));
 const OWNER: u16 = 3;
@@ -100,6 +101,106 @@ fn a_table_is_a_map() {
             store.commit();
         }
         assert_eq!(store.blocks(), [], "seed {seed}");
+    }
+}
+
+/// Writes a member as it was before there was the shorter header.
+fn write_old(store: &mut Memory, field: &[u8], value: &[u8], time: Option<u64>) -> Member {
+    let timed = if time.is_some() { 1 << 31 } else { 0 };
+    let lens = (field.len() as u64 | timed) | (value.len() as u64) << 32;
+    let time = time.map(u64::to_le_bytes);
+    let time: &[u8] = time.as_ref().map_or(&[], |time| time.as_slice());
+    let checksum = heap::crc32c(&[&lens.to_le_bytes(), time, field, value].concat());
+    let bytes = [&lens.to_le_bytes(), &checksum.to_le_bytes()[..], time, field, value].concat();
+    let fresh = store.reserve(bytes.len()).expect("free memory");
+    store.write(&fresh, 0, &bytes);
+    Member::at(store.publish(fresh, bytes.len()))
+}
+
+/// Replaces the block of a field by one with the older header.
+fn make_old(store: &mut Memory, dict: Dict, field: &[u8]) {
+    let place = dict.find(store, hash(field), field, true).expect("sound").expect("it is there");
+    let new = place.member();
+    let (value, time) = (new.value(store).into_owned(), new.time(store));
+    let old = write_old(store, field, &value, time);
+    let index = Index::at(dict.ptr());
+    let slot = index.find(store, hash(field), |at| at == new.ptr()).expect("its slot");
+    index.replace(store, slot, old.ptr());
+    store.free(new.ptr());
+}
+
+#[test]
+fn members_with_the_older_header_are_read_and_those_without_are_shorter() {
+    let mut store = Memory::new();
+    for time in [None, Some(1_700_000_000_000)] {
+        for len in [0, 1, 16, 8192] {
+            let (field, value) = (vec![b'f'; len], vec![b'v'; len]);
+            let old = write_old(&mut store, &field, &value, time);
+            let new = Member::create(&mut store, &field, &value, time).expect("free memory");
+            store.commit();
+            assert_eq!(new.size(&store) + 4, old.size(&store));
+            for member in [old, new] {
+                member.check(&store).expect("sound");
+                assert_eq!(*member.field(&store), field);
+                assert_eq!(*member.value(&store), value);
+                assert_eq!((member.value_len(&store), member.time(&store)), (len, time));
+                assert!(member.has_field(&store, &field) && !member.has_field(&store, b"other"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_of_either_header_is_noticed() {
+    let mut store = Memory::new();
+    let old = write_old(&mut store, b"field", b"value", Some(7));
+    let new = Member::create(&mut store, b"field", b"value", Some(7)).expect("free memory");
+    let long = Member::create(&mut store, b"field", &[b'v'; 9000], None).expect("free memory");
+    store.commit();
+    for member in [old, new, long] {
+        for byte in 0..16 {
+            store.damage(member.ptr().add(byte));
+            assert!(member.check(&store).is_err(), "byte {byte} of {member:?}");
+            store.damage(member.ptr().add(byte));
+        }
+        member.check(&store).expect("sound");
+    }
+}
+
+#[test]
+fn a_table_with_members_of_either_header_is_a_map() {
+    for seed in 0..memory::steps(4) as u64 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut store = Memory::new();
+        let dict = Dict::create(&mut store).expect("free memory");
+        let mut model = BTreeMap::new();
+        store.commit();
+        for n in 0..memory::steps(1500) {
+            let field = random.u16(0..300).to_le_bytes().to_vec();
+            match random.u8(0..3) {
+                0 => drop((take(&mut store, dict, &field), model.remove(&field))),
+                1 if model.contains_key(&field) => make_old(&mut store, dict, &field),
+                _ => {
+                    let value = vec![b'v'; random.usize(0..40)];
+                    put(&mut store, dict, &field, &value);
+                    model.insert(field, value);
+                }
+            }
+            store.commit();
+            if n % 250 == 0 {
+                check(&store, dict, &model);
+            }
+        }
+        store.all_sparse = true;
+        let mut cursor = 0;
+        loop {
+            cursor = dict.defragment(&mut store, cursor, 50, || {}).expect("free memory");
+            store.commit();
+            if cursor == 0 {
+                break;
+            }
+        }
+        check(&store, dict, &model);
     }
 }
 

@@ -1,7 +1,7 @@
 //! A pool whose medium loses bytes: the file is truncated under the mapping, which raises the same
 //! signal as a cache line that persistent memory cannot read.
 
-use super::{NOW, db, emulated, set};
+use super::{HEADER, NOW, db, emulated, set};
 use keyspace::{Error, Keyspace, Scrub};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -37,7 +37,7 @@ impl Pool {
     /// Returns the offset of the entry of a key, found by its bytes.
     pub(crate) fn entry(&self, key: &str) -> u64 {
         let text = format!("{key}the value");
-        memchr::memmem::find(&self.bytes(), text.as_bytes()).expect("the key") as u64 - 24
+        memchr::memmem::find(&self.bytes(), text.as_bytes()).expect("the key") as u64 - HEADER
     }
 
     /// Loses everything from this page on.

@@ -11,6 +11,9 @@ use heap::{CreateOptions, Geometry, Heap};
 use keyspace::{Db, Expire, Keyspace, Txn};
 use pmem::{DomainRequest, MapOptions, Region};
 
+/// Bytes before the key in the entry of a short key and value, without an expiry time and with one.
+pub(crate) const HEADER: u64 = 8;
+pub(crate) const HEADER_WITH_TIME: u64 = 16;
 /// The present time in every test.
 pub(crate) const NOW: u64 = 1_700_000_000_000;
 pub(crate) const SEED: [u8; 16] = *b"a seed for tests";
