@@ -89,8 +89,8 @@ pub(crate) fn code<V: View>(view: &V, at: Ptr) -> Result<Vec<u8>, Error> {
     let damaged = || Error::Damaged(at.raw());
     match Kind::decode(view.word(at)) {
         Some(Kind::Inline { len, crc, .. }) => {
-            let bytes = entry::body(view, at, len);
-            (heap::crc32c(bytes) == crc).then(|| bytes.to_vec()).ok_or_else(damaged)
+            let is_sound = entry::body_is_sound(view, at, len, crc);
+            is_sound.then(|| entry::body(view, at, len).to_vec()).ok_or_else(damaged)
         }
         Some(Kind::Blob) => entry::blob(view, at).to_vec(view).map_err(|_| damaged()),
         _ => Err(damaged()),

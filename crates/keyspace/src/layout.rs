@@ -227,9 +227,10 @@ impl Kind {
             })
         };
         match word & 15 {
-            short::TAG_STRING => inline(word >> LEN_AT & LEN),
+            short::TAG_SHORT if word >> LEN_AT & LEN == short::INT => Some(Kind::Int),
+            short::TAG_SHORT => inline(word >> LEN_AT & LEN),
             TAG_INLINE => inline(word >> LEN_AT & 0xff_ffff),
-            TAG_INT | short::TAG_INT => Some(Kind::Int),
+            TAG_INT => Some(Kind::Int),
             TAG_BLOB => Some(Kind::Blob),
             TAG_COLLECTION => Head::decode(word).map(Kind::Collection),
             _ => None,

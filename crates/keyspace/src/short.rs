@@ -6,10 +6,10 @@
 //! have the longer header that `layout` describes.
 //!
 //! ```text
-//!  0   bits 0 to 3    5 an inline string, 6 an integer
+//!  0   bits 0 to 3    7
 //!      bit 4          RAW, of a string
 //!      bits 5 to 7    zero
-//!      bits 8 to 20   length of the string; of an integer zero
+//!      bits 8 to 20   length of the string; all ones of an integer
 //!      bits 21 to 30  key length
 //!      bit 31         there is an expiry word
 //!      bits 32 to 63  crc32c of the key, followed by the string
@@ -29,8 +29,11 @@ pub const KEY_SHORT: usize = 1023;
 pub(crate) const LEAST: usize = 8;
 const EXPIRY_WORD: usize = 8;
 
-pub(crate) const TAG_STRING: u64 = 5;
-pub(crate) const TAG_INT: u64 = 6;
+/// Two bits differ from the tag of a collection, so that one flipped bit makes neither of the other.
+pub(crate) const TAG_SHORT: u64 = 7;
+/// The length that says that the value is an integer.
+pub(crate) const INT: u64 = LEN;
+const _: () = assert!((VALUE_INLINE as u64) < INT);
 const KEY_LEN_AT: u32 = 21;
 const KEY_LEN: u64 = (1 << 10) - 1;
 const HAS_EXPIRY_WORD: u64 = 1 << 31;
@@ -56,7 +59,7 @@ impl Short {
     /// the entry is not short.
     #[inline]
     pub(crate) fn decode(word: u64) -> Option<Short> {
-        matches!(tag(word), TAG_STRING | TAG_INT).then(|| Short {
+        (tag(word) == TAG_SHORT).then(|| Short {
             key_len: (word >> KEY_LEN_AT & KEY_LEN) as usize,
             has_expiry_word: word & HAS_EXPIRY_WORD != 0,
         })
@@ -72,20 +75,21 @@ impl Short {
     #[inline]
     pub(crate) fn string(self, raw: bool, len: usize, checksum: u32) -> u64 {
         let raw = if raw { RAW } else { 0 };
-        self.word(checksum) | TAG_STRING | raw | (len as u64) << LEN_AT
+        self.word(checksum) | raw | (len as u64) << LEN_AT
     }
 
     /// Returns the word of an integer. The checksum is that of the key.
     #[inline]
     pub(crate) fn int(self, checksum: u32) -> u64 {
-        self.word(checksum) | TAG_INT
+        self.word(checksum) | INT << LEN_AT
     }
 
     #[inline]
     fn word(self, checksum: u32) -> u64 {
         debug_assert!(self.key_len <= KEY_SHORT, "a longer key would change the other fields");
         let timed = if self.has_expiry_word { HAS_EXPIRY_WORD } else { 0 };
-        (self.key_len as u64) << KEY_LEN_AT | timed | u64::from(checksum) << 32
+        let key_len = (self.key_len as u64) << KEY_LEN_AT;
+        TAG_SHORT | key_len | timed | u64::from(checksum) << 32
     }
 }
 
@@ -123,7 +127,7 @@ mod tests {
 
     #[test]
     fn words_of_other_entries_are_not_short() {
-        for word in [0, Kind::Int.encode(), Kind::Blob.encode(), marked(0), 7, u64::MAX] {
+        for word in [0, Kind::Int.encode(), Kind::Blob.encode(), marked(0), 5, 6] {
             assert_eq!(Short::decode(word), None, "{word:#x}");
         }
     }
