@@ -164,7 +164,7 @@ impl KeyPlace {
 /// The contents of a value word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// In a short entry the checksum is that of the key and the string, otherwise that of the string.
+    /// In a short entry the checksum is that of key and string, otherwise that of the string.
     Inline {
         raw: bool,
         len: usize,

@@ -29,7 +29,7 @@ pub const KEY_SHORT: usize = 1023;
 pub(crate) const LEAST: usize = 8;
 const EXPIRY_WORD: usize = 8;
 
-/// Two bits differ from the tag of a collection, so that one flipped bit makes neither of the other.
+/// Two bits differ from the tag of a collection, so that no flipped bit makes one of the other.
 pub(crate) const TAG_SHORT: u64 = 7;
 /// The length that says that the value is an integer.
 pub(crate) const INT: u64 = LEN;

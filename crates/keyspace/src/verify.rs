@@ -1,11 +1,10 @@
 //! Verifies that the bytes of one entry are those that were written.
 //!
-//! Key, inline string and blobs have checksums; a key and an inline string that are short have one in
-//! common. The words that the log changes (value word, expiry
-//! time, an integer's cell) have none, but damage to them is more often than not detectable,
-//! because the result is invalid. An entry that was found to be damaged is *marked*: its value word
-//! gets a tag that no value has, so that every later read of the key is refused, also after the
-//! pool is reopened.
+//! Key, inline string and blobs have checksums; the key and the string of a short entry have one in
+//! common. The words that the log changes (value word, expiry time, an integer's cell) have none,
+//! but damage to them is more often than not detectable, because the result is invalid. An entry
+//! that was found to be damaged is *marked*: its value word gets a tag that no value has, so that
+//! every later read of the key is refused, also after the pool is reopened.
 
 use std::borrow::Cow;
 
@@ -35,8 +34,8 @@ pub(crate) struct Fault {
 pub(crate) struct Seen<'v> {
     /// The key, if its bytes are those that were written.
     pub(crate) key: Option<Cow<'v, [u8]>>,
-    /// The bytes of the key if only a checksum of key and value together could tell whether they are
-    /// those that were written, and says that something is not.
+    /// The bytes of the key, if only a checksum of key and value together could tell whether they
+    /// are those that were written, and that checksum is wrong.
     pub(crate) doubtful_key: Option<Cow<'v, [u8]>>,
     pub(crate) expires: bool,
     pub(crate) fault: Option<Fault>,

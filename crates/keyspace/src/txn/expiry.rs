@@ -56,6 +56,8 @@ impl Txn<'_> {
             "only a hash has fields that expire"
         );
         let Some(word) = entry::expiry_place(&self.shards[place.shard], old.at) else {
+            // The copy has a checksum of its own: damaged bytes must not get one that is right.
+            entry::sound(&self.shards[place.shard], old.at)?;
             let held = Held::read(&self.shards[place.shard], old.at);
             return self.put(place, key, Some(old), held.value(), 0, Expire::At(expiry));
         };

@@ -13,6 +13,7 @@ mod defragment;
 mod fields;
 mod flips;
 mod functions;
+mod headers;
 mod keys;
 mod large;
 mod limits;

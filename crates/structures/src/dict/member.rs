@@ -1,8 +1,8 @@
 //! The block of one member: a field and its value.
 //!
 //! ```text
-//! 0    field length in bits 0 to 13, value length in bits 14 to 27, bit 30 is set, bit 31: it has a
-//!      time
+//! 0    field length in bits 0 to 13, value length in bits 14 to 27, bit 30 is set, bit 31: it has
+//!      a time
 //! 4    crc32c of these lengths, of the time, of the field, of the value
 //! 8    time u64, if it has one
 //! .    field

@@ -83,7 +83,7 @@ pub(crate) fn name(i: usize) -> String {
 }
 
 pub(crate) fn value(i: usize) -> String {
-    format!("the value of key {i}, which is a bit longer")
+    format!("the value of key {i}, which is a bit longer than it has to be")
 }
 
 /// Reads a string as a server does: retries a read during which bytes were lost.
