@@ -28,7 +28,8 @@ impl Keyspace {
     pub fn restore(&self, item: &Item, now: u64) -> Result<bool, RestoreError> {
         let key = self.key(&item.key);
         let mut txn = self.begin_one(key.shard(), now);
-        let is_there = put_content(&mut txn, item.db, &key, &item.value)?;
+        let expire = item.expiry.map_or(Expire::Clear, Expire::At);
+        let is_there = put_content(&mut txn, item.db, &key, &item.value, expire)?;
         if item.expiry.is_some() {
             txn.keys().set_expiry(item.db, &key, item.expiry)?;
         }
@@ -45,9 +46,16 @@ impl Keyspace {
     }
 }
 
-fn put_content(txn: &mut Txn<'_>, db: Db, key: &Key<'_>, value: &Content) -> Result<bool, Error> {
+/// Writes a value. Only a string gets the expiry time together with it.
+fn put_content(
+    txn: &mut Txn<'_>,
+    db: Db,
+    key: &Key<'_>,
+    value: &Content,
+    expire: Expire,
+) -> Result<bool, Error> {
     match value {
-        Content::String(value) => txn.strings().set(db, key, value, Expire::Clear)?,
+        Content::String(value) => txn.strings().set(db, key, value, expire)?,
         Content::Elements(what, elements) => put_elements(txn, db, key, *what, elements)?,
         Content::Fields(fields) => {
             let now = txn.now();
@@ -137,7 +145,7 @@ mod tests {
         let elements = ["1.5", "sound", "NaN", "damaged"].map(|word| word.as_bytes().to_vec());
         let value = Content::Elements(Type::SortedSet, elements.to_vec());
         let mut txn = keyspace.begin_one(key.shard(), 0);
-        assert_eq!(put_content(&mut txn, db, &key, &value), Ok(true));
+        assert_eq!(put_content(&mut txn, db, &key, &value, Expire::Clear), Ok(true));
         let entry = txn.peek(db, &key).expect("the key");
         let set = txn.sorted_set(&entry).expect("a sorted set");
         assert_eq!((set.score(b"sound"), set.score(b"damaged")), (Ok(Some(1.5)), Ok(None)));

@@ -367,7 +367,8 @@ impl<'e> DumpLoad<'e> {
             let key = key.bytes().escape_ascii().to_string();
             Err(LoadDumpError::Duplicate { key, db: db.number() })
         };
-        let mut store = Store::new(self.engine.config(), txn, db, key, parts);
+        let mut store =
+            Store::new(self.engine.config(), txn, db, key, parts).expiring(about.expires());
         if commits {
             store = store.in_steps();
         }
@@ -418,6 +419,11 @@ impl Drop for Abandoning<'_> {
 }
 
 impl About {
+    /// Returns the expiry time. One of 0 is from before 1970, and has passed.
+    fn expires(&self) -> Option<u64> {
+        self.expires.map(|at| at.max(1))
+    }
+
     /// Sets the expiry time and usage of a stored key. Usage counts from the time of day, whatever
     /// the transaction's time is.
     fn put(
@@ -427,9 +433,8 @@ impl About {
         key: &Key<'_>,
         time_of_day: u64,
     ) -> Result<(), LoadDumpError> {
-        if let Some(at) = self.expires {
-            // Earlier times are before 1970, and have passed.
-            let set = txn.keys().set_expiry(db, key, Some(at.max(1)));
+        if let Some(at) = self.expires() {
+            let set = txn.keys().set_expiry(db, key, Some(at));
             set.map_err(|error| refused(key.bytes(), &error.into()))?;
         }
         if self.idle.is_none() && self.frequency.is_none() {

@@ -90,16 +90,21 @@ impl Strings<'_, '_> {
         Ok(())
     }
 
-    /// Like [`Strings::set`], without an expiry time. Returns false, and changes nothing, if the
-    /// key exists.
-    pub fn set_new(&mut self, db: Db, key: &Key<'_>, value: &[u8]) -> Result<bool, Error> {
+    /// Like [`Strings::set`]. Returns false, and changes nothing, if the key exists.
+    pub fn set_new(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        value: &[u8],
+        expire: Expire,
+    ) -> Result<bool, Error> {
         let (place, old) = self.txn.open(db, key)?;
         if old.is_some() {
             return Ok(false);
         }
         match canonical_int(value) {
-            Some(int) => self.put_int(place, key, None, int, Expire::Clear)?,
-            None => self.put_bytes(place, key, None, value, false, Expire::Clear)?,
+            Some(int) => self.put_int(place, key, None, int, expire)?,
+            None => self.put_bytes(place, key, None, value, false, expire)?,
         }
         self.txn.record_change(place.shard, db, key.bytes, Event::Written);
         Ok(true)

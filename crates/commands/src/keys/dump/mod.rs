@@ -149,13 +149,15 @@ fn restore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         return expired(call, txn, options);
     }
     let was_there = options.replace && txn.keys().delete(db, &key)?;
-    let stored = store::store(call, txn, kind, source).map_err(|stopped| refused(call, stopped))?;
+    let expires = (expiry != 0).then_some(expiry);
+    let stored = store::store(call, txn, (kind, source), expires);
+    let stored = stored.map_err(|stopped| refused(call, stopped))?;
     if !stored.is_there {
         // All fields of the hash had expired.
         return if was_there { gone(call) } else { done(call) };
     }
-    if expiry != 0 {
-        txn.keys().set_expiry(db, &key, Some(expiry))?;
+    if expires.is_some() {
+        txn.keys().set_expiry(db, &key, expires)?;
     }
     if let Some(idle) = options.idle {
         txn.keys().set_idle(db, &key, idle.saturating_mul(1000));

@@ -8,7 +8,7 @@ use engine::call::Call;
 use engine::config::Config;
 use engine::failure::{Done, Failure};
 use keyspace::{
-    AbsentKey, Db, FieldTime, Key, MembersEdit, Side, SortedSetEdit, StreamConsumer,
+    AbsentKey, Db, Expire, FieldTime, Key, MembersEdit, Side, SortedSetEdit, StreamConsumer,
     StreamDelivery, StreamEdit, StreamGroup, StreamId, Txn, Type,
 };
 use rdb::{Kind, Part, Source};
@@ -47,12 +47,13 @@ pub(super) struct Stored {
 pub(super) fn store(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
-    kind: Kind,
-    mut source: Source<&[u8]>,
+    (kind, mut source): (Kind, Source<&[u8]>),
+    expires: Option<u64>,
 ) -> Result<Stored, Stopped> {
     let mut parts = Parts::default();
     let (db, key) = (call.db(), call.key(0));
-    let mut store = Store::new(call.engine.config(), txn, db, key, &mut parts).keeping_expired();
+    let store = Store::new(call.engine.config(), txn, db, key, &mut parts);
+    let mut store = store.expiring(expires).keeping_expired();
     let read = rdb::read_value(&mut source, kind, |part| store.take(part).map_err(Stopped::Store));
     read?;
     let is_there = store.finish().map_err(Stopped::Store)?;
@@ -151,6 +152,8 @@ pub(crate) struct Store<'s, 't, 'k> {
     config: &'s Config,
     db: Db,
     key: Key<'k>,
+    /// The expiry time that a string gets together with its value.
+    expire: Expire,
     parts: &'s mut Parts,
     open: Open,
     /// Members, and their bytes, in the open collection.
@@ -182,6 +185,7 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
             config,
             db,
             key,
+            expire: Expire::Clear,
             parts,
             open,
             taken,
@@ -191,6 +195,12 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
             commits,
             expired: None,
         }
+    }
+
+    /// Gives a string its expiry time (unix ms) together with its value, so that its entry need not
+    /// be written again. Other values get theirs from the caller.
+    pub(crate) fn expiring(self, at: Option<u64>) -> Store<'s, 't, 'k> {
+        Store { expire: at.map_or(Expire::Clear, Expire::At), ..self }
     }
 
     /// Keeps fields that have expired, for a caller that logs the value as it came.
@@ -219,7 +229,8 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
     pub(crate) fn take(&mut self, part: Part<'_>) -> Done {
         match part {
             Part::String(value) => {
-                self.is_there = self.txn.strings().set_new(self.db, &self.key, value)?;
+                self.is_there =
+                    self.txn.strings().set_new(self.db, &self.key, value, self.expire)?;
                 self.is_duplicate = !self.is_there;
                 Ok(())
             }
