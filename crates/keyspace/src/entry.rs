@@ -84,7 +84,12 @@ pub(crate) fn expiry_place<V: View>(view: &V, entry: Ptr) -> Option<Ptr> {
 
 #[inline]
 pub(crate) fn is_expired<V: View>(view: &V, entry: Ptr, now: u64) -> bool {
-    let at = expiry_word(view, entry);
+    has_passed(view, entry, expiry_word(view, entry), now)
+}
+
+/// Returns true if an entry whose expiry word is `at` has expired.
+#[inline]
+pub(crate) fn has_passed<V: View>(view: &V, entry: Ptr, at: u64, now: u64) -> bool {
     at != 0 && (at <= now || at & FIELDS != 0 && has_ended(view, entry, at & !FIELDS, now))
 }
 

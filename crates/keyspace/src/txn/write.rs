@@ -65,7 +65,7 @@ impl Txn<'_> {
         let place = self.place(db, key);
         let Some(slot) = self.slot(place, key) else { return Ok((place, None)) };
         let old = self.old(place, slot);
-        if old.expiry != 0 && !self.live(place, old.at) {
+        if entry::has_passed(&self.shards[place.shard], old.at, old.expiry, self.now) {
             self.expire(place, db, key, slot)?;
             return Ok((place, None));
         }
