@@ -38,7 +38,6 @@ use structures::stream::Owners;
 
 use crate::head::{Head, TAG_COLLECTION};
 use crate::key::DATABASES;
-use crate::short;
 
 pub(crate) const QUEUE_ROOT: usize = 3 * DATABASES;
 pub(crate) const MAP_ROOT: usize = QUEUE_ROOT + 1;
@@ -185,7 +184,12 @@ pub(crate) const RAW: u64 = 1 << 4;
 /// The length of an inline string.
 pub(crate) const LEN_AT: u32 = 8;
 pub(crate) const LEN: u64 = (1 << 13) - 1;
-const _: () = assert!(VALUE_INLINE as u64 <= LEN);
+/// The tag of a [short entry](crate::short). Two bits differ from the tag of a collection, so that
+/// no flipped bit makes one of the other.
+pub(crate) const TAG_SHORT: u64 = 7;
+/// The length in a short entry that says that the value is an integer.
+pub(crate) const SHORT_INT: u64 = LEN;
+const _: () = assert!((VALUE_INLINE as u64) < SHORT_INT);
 
 /// Returns the tag of a value word, or that which it had before it was marked as damaged.
 #[inline]
@@ -227,8 +231,8 @@ impl Kind {
             })
         };
         match word & 15 {
-            short::TAG_SHORT if word >> LEN_AT & LEN == short::INT => Some(Kind::Int),
-            short::TAG_SHORT => inline(word >> LEN_AT & LEN),
+            TAG_SHORT if word >> LEN_AT & LEN == SHORT_INT => Some(Kind::Int),
+            TAG_SHORT => inline(word >> LEN_AT & LEN),
             TAG_INLINE => inline(word >> LEN_AT & 0xff_ffff),
             TAG_INT => Some(Kind::Int),
             TAG_BLOB => Some(Kind::Blob),

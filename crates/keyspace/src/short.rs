@@ -21,7 +21,7 @@
 //! string together are as long as before. A checksum that is wrong does not say whether the key is
 //! damaged: whoever needs the name asks whether the entry's slot fits its hash (`verify`).
 
-use crate::layout::{LEN, LEN_AT, RAW, VALUE_INLINE, tag};
+use crate::layout::{LEN, LEN_AT, RAW, SHORT_INT, TAG_SHORT, VALUE_INLINE, tag};
 
 /// The maximum length, in bytes, of the key of a short entry.
 pub const KEY_SHORT: usize = 1023;
@@ -29,11 +29,6 @@ pub const KEY_SHORT: usize = 1023;
 pub(crate) const LEAST: usize = 8;
 const EXPIRY_WORD: usize = 8;
 
-/// Two bits differ from the tag of a collection, so that no flipped bit makes one of the other.
-pub(crate) const TAG_SHORT: u64 = 7;
-/// The length that says that the value is an integer.
-pub(crate) const INT: u64 = LEN;
-const _: () = assert!((VALUE_INLINE as u64) < INT);
 const KEY_LEN_AT: u32 = 21;
 const KEY_LEN: u64 = (1 << 10) - 1;
 const HAS_EXPIRY_WORD: u64 = 1 << 31;
@@ -59,7 +54,7 @@ impl Short {
     /// the entry is not short.
     #[inline]
     pub(crate) fn decode(word: u64) -> Option<Short> {
-        (tag(word) == TAG_SHORT).then(|| Short {
+        (tag(word) == TAG_SHORT).then_some(Short {
             key_len: (word >> KEY_LEN_AT & KEY_LEN) as usize,
             has_expiry_word: word & HAS_EXPIRY_WORD != 0,
         })
@@ -81,7 +76,7 @@ impl Short {
     /// Returns the word of an integer. The checksum is that of the key.
     #[inline]
     pub(crate) fn int(self, checksum: u32) -> u64 {
-        self.word(checksum) | INT << LEN_AT
+        self.word(checksum) | SHORT_INT << LEN_AT
     }
 
     #[inline]

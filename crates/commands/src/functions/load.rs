@@ -26,7 +26,7 @@ pub(super) const LOAD: CommandSpec = CommandSpec {
     acl: ACL_SCRIPTING,
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
     args: &[token("replace", "REPLACE").optional(), string("function-code")],
-    run: Run::OwnLocks { run: alone, within: within },
+    run: Run::OwnLocks { run: alone, within },
     ..CommandSpec::EMPTY
 };
 

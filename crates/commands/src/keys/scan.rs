@@ -31,7 +31,7 @@ pub(crate) const SCAN: CommandSpec = CommandSpec {
         string("type").token("TYPE").since("6.0.0").optional(),
     ],
     weigh: Some(weights::reads_some),
-    run: Run::OwnLocks { run: alone, within: within },
+    run: Run::OwnLocks { run: alone, within },
     ..CommandSpec::EMPTY
 };
 

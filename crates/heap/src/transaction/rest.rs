@@ -1,10 +1,10 @@
 //! Retires the logs of a pool at rest, so that its next opening has nothing to store again.
 //!
-//! After a crash an opening stores the words of the newest records once more. There are few of them,
-//! but they are all over the pool: on a disk, reading their pages takes most of a restart. At rest
-//! the words are made durable in place, once, and nothing is left to do. Commits pay nothing for
-//! that: it is a retirement as before a part of the log is written again ([`crate::log::ring`]),
-//! only earlier, and with fences of its own.
+//! After a crash an opening stores the words of the newest records once more. There are few of
+//! them, but they are all over the pool: on a disk, reading their pages takes most of a restart. At
+//! rest the words are made durable in place, once, and nothing is left to do. Commits pay nothing
+//! for that: it is a retirement as before a part of the log is written again
+//! ([`crate::log::ring`]), only earlier, and with fences of its own.
 
 use super::commit;
 use super::heap::Heap;

@@ -20,7 +20,7 @@ impl Pool {
     fn region(&self) -> Region {
         let domain = DomainRequest::Clwb;
         let options = MapOptions { domain, emulate: true, ..MapOptions::new(16 << 20) };
-        Region::open(&self.0.path().join("pool"), &options).expect("a region")
+        Region::open(self.0.path().join("pool"), &options).expect("a region")
     }
 
     /// Opens the pool as after a crash of the process, which had not closed it.

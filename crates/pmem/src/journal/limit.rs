@@ -49,8 +49,8 @@ fn first(capacity: u64) -> u64 {
     FIRST.min(at_once(FIRST, capacity / 8))
 }
 
-/// Distance of the limit at rest. Half of it takes longer to write than it takes to raise the limit,
-/// unless the disk is slow; and a ring that is not longer has no limit.
+/// Distance of the limit at rest. Half of it takes longer to write than it takes to raise the
+/// limit, unless the disk is slow; and a ring that is not longer has no limit.
 const AT_REST: u64 = 16 << 20;
 
 /// Returns that distance; a block of a simulated ring.
@@ -195,8 +195,8 @@ impl Journal {
         }
     }
 
-    /// Lowers the limit at rest. What is past it was refuted when the journal was opened, or is from
-    /// before the tail.
+    /// Lowers the limit at rest. What is past it was refuted when the journal was opened, or is
+    /// from before the tail.
     pub(super) fn lower_limit_at_rest(&self) -> Result<(), JournalError> {
         // Nobody writes until the lower limit counts.
         let writer = locked(&self.writer);

@@ -152,13 +152,13 @@ impl Pair {
                     memory,
                     &one,
                     &consumer,
-                    structures::stream::Delivery { at_ms: now, count: count },
+                    structures::stream::Delivery { at_ms: now, count },
                 ),
                 None => group.deliver(
                     memory,
                     &consumer,
                     id,
-                    structures::stream::Delivery { at_ms: now, count: count },
+                    structures::stream::Delivery { at_ms: now, count },
                 ),
             }?;
             held.pending.insert(id, (now, count, to.to_vec()));
