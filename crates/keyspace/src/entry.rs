@@ -17,7 +17,7 @@ use crate::head::Head;
 use crate::key::{Hashing, MAX_KEY};
 use crate::layout::{
     EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, KeyPlace, Kind, VALUE_INLINE, int_cell,
-    key_word, word_at,
+    key_word, tag, word_at,
 };
 use crate::short::{KEY_SHORT, Short, key_checksum};
 
@@ -111,10 +111,20 @@ pub(crate) fn key_place<V: View>(view: &V, entry: Ptr) -> KeyPlace {
     }
 }
 
+/// Returns the blob of a long key. Without the first word, which may have been lost, nothing says
+/// where the key is: then only a key that fits its checksum counts, so that no other bytes are taken
+/// for the address of a blob.
 #[inline]
 pub(crate) fn key_blob<V: View>(view: &V, entry: Ptr) -> Option<Blob> {
     let KeyPlace { at, len } = key_place(view, entry);
-    (len > KEY_INLINE).then(|| Blob::from_word(view.word(word_at(entry, at))))
+    let is_long = len > KEY_INLINE && (tag(view.word(entry)) != 0 || has_long_key(view, entry));
+    is_long.then(|| Blob::from_word(view.word(word_at(entry, at))))
+}
+
+/// Returns true if the key fits the checksum that is before it in an entry that is not short.
+#[cold]
+fn has_long_key<V: View>(view: &V, entry: Ptr) -> bool {
+    key_word(&key(view, entry)) == view.word(entry.add(KEY_LEN_AT))
 }
 
 pub(crate) fn key<V: View>(view: &V, entry: Ptr) -> Cow<'_, [u8]> {
@@ -122,7 +132,8 @@ pub(crate) fn key<V: View>(view: &V, entry: Ptr) -> Cow<'_, [u8]> {
     if len <= KEY_INLINE {
         return Cow::Borrowed(view.bytes(word_at(entry, at), len));
     }
-    let mut bytes = Vec::with_capacity(len);
+    // The length of a damaged entry may be anything.
+    let mut bytes = Vec::with_capacity(len.min(64 << 10));
     // Unreadable bytes are left out: the length and the checksum reveal it.
     let blob = Blob::from_word(view.word(word_at(entry, at)));
     blob.read(view, 0..u64::MAX, |piece| bytes.extend_from_slice(piece)).ok();

@@ -30,7 +30,9 @@ impl Keyspace {
         let mut txn = self.begin_one(key.shard(), now);
         let expire = item.expiry.map_or(Expire::Clear, Expire::At);
         let is_there = put_content(&mut txn, item.db, &key, &item.value, expire)?;
-        if item.expiry.is_some() {
+        let has_time = matches!(item.value, Content::String(_));
+        if item.expiry.is_some() && !has_time {
+            // That of a string is written with it. If it has passed, the key would be deleted here.
             txn.keys().set_expiry(item.db, &key, item.expiry)?;
         }
         txn.commit()?;

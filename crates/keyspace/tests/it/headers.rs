@@ -262,3 +262,41 @@ fn in_a_full_heap_a_first_expiry_time_is_refused_and_nothing_is_lost() {
     assert_eq!(ks.count(db(0)), (count + 1, 1));
     assert!(problems(&ks).is_empty());
 }
+
+#[test]
+fn without_its_first_word_no_bytes_of_a_short_entry_are_an_address() {
+    let one = db(1);
+    let put = |ks: &Keyspace, value: &[u8]| {
+        write(ks, &[KEY], |txn| {
+            let key = txn.key(KEY.as_bytes());
+            txn.strings().set(one, &key, value, Expire::Clear)
+        })
+        .expect("free memory");
+    };
+    let pool = Pool::new(|_| {});
+    let other = pool.entry("other 3another value 3", HEADER as usize);
+    // The value begins with the address of another key's entry, where a longer header would have
+    // that of a long key.
+    let value = [&(other as u64).to_le_bytes()[..], VALUE[8..].as_bytes()].concat();
+    let ks = pool.open();
+    put(&ks, &value);
+    ks.heap().close().expect("a clean close");
+    drop(ks);
+    let at = pool.entry(&VALUE[8..], 8 + KEY.len() + HEADER as usize);
+    let mut bytes = pool.bytes();
+    assert_eq!(&bytes[at + HEADER as usize..][..KEY.len()], KEY.as_bytes());
+    bytes[at..][..8].fill(0);
+    fs::write(&pool.path, bytes).expect("the pool");
+    let ks = pool.open();
+    write(&ks, &[KEY], |txn| txn.databases().flush(one)).expect("a flush");
+    while ks.reclaim_step(0, 64).expect("free memory").more {}
+    for other in 0..20 {
+        check(&ks, &format!("other {other}"), Some(&format!("another value {other}")));
+    }
+    let found = problems(&ks);
+    ks.repair(&found).expect("a repair");
+    assert!(problems(&ks).is_empty());
+    for other in 0..20 {
+        check(&ks, &format!("other {other}"), Some(&format!("another value {other}")));
+    }
+}

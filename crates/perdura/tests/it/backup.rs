@@ -116,6 +116,24 @@ fn a_store_of_any_domain_is_copied_as_it_is() {
 }
 
 #[test]
+fn a_key_that_has_expired_and_is_not_deleted_yet_makes_no_copy_unsound() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = Options::volatile().limit(LIMIT).background(false);
+    let store = Perdura::open(options).expect("a store");
+    store.set("kept", "value").expect("space");
+    for key in ["short", "long"] {
+        let value = "v".repeat(if key == "long" { 10_000 } else { 10 });
+        store.set_for(key, &value, Duration::from_millis(1)).expect("space");
+    }
+    std::thread::sleep(Duration::from_millis(5));
+    let backup = store.backup(folder.path().join("copy")).expect("a copy");
+    assert_eq!(backup.keys + backup.expired, 3);
+    let copy = open(&folder.path().join("copy"));
+    assert_eq!(copy.get("kept"), Ok(Some(b"value".to_vec())));
+    assert_eq!(copy.get("short"), Ok(None));
+}
+
+#[test]
 fn a_copy_under_writes_is_of_one_moment() {
     const PAIRS: u64 = 300;
     let folder = tempfile::tempdir().expect("a folder");
