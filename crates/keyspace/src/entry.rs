@@ -112,8 +112,8 @@ pub(crate) fn key_place<V: View>(view: &V, entry: Ptr) -> KeyPlace {
 }
 
 /// Returns the blob of a long key. Without the first word, which may have been lost, nothing says
-/// where the key is: then only a key that fits its checksum counts, so that no other bytes are taken
-/// for the address of a blob.
+/// where the key is: then only a key that fits its checksum counts, so that no other bytes are
+/// taken for the address of a blob.
 #[inline]
 pub(crate) fn key_blob<V: View>(view: &V, entry: Ptr) -> Option<Blob> {
     let KeyPlace { at, len } = key_place(view, entry);

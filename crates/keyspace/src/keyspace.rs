@@ -396,14 +396,6 @@ impl Keyspace {
     pub fn set_eviction(&self, eviction: Eviction, now: u64) {
         self.shared.set_eviction(eviction, now);
     }
-
-    /// Lets the pool become this many bytes large ([`Heap::set_largest_size`]), and evicts keys
-    /// only where that is nearly reached. Returns the size that it may have.
-    pub fn set_largest_size(&self, bytes: u64) -> u64 {
-        let size = self.heap().set_largest_size(bytes);
-        self.shared.apply_heap_limit();
-        size
-    }
 }
 
 /// Returns the shards in ascending order, each once: the order in which they are locked.

@@ -217,20 +217,13 @@ impl Shared {
             | eviction.lfu_decay_time.min(0xffff) << 16;
         self.lfu.store(settings, Relaxed);
         self.maxmemory.store(eviction.maxmemory, Relaxed);
-        self.apply_heap_limit();
+        self.eviction_limit.store(eviction.eviction_limit(self.heap.limit()), Relaxed);
         for volatile in &self.volatile_shards {
             heap::lock(&volatile.candidates).unwrap_or_else(PoisonError::into_inner).clear();
             if is_other_kind {
                 volatile.access.convert(now, eviction.policy.is_lfu());
             }
         }
-    }
-
-    /// Sets from how many bytes on keys are evicted, which follows from the settings and from the
-    /// limit of the heap.
-    pub(crate) fn apply_heap_limit(&self) {
-        let eviction = self.eviction.read().unwrap_or_else(PoisonError::into_inner);
-        self.eviction_limit.store(eviction.eviction_limit(self.heap.limit()), Relaxed);
     }
 
     /// Returns the settings by which uses are counted, if the policy is LFU.

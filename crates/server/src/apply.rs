@@ -345,7 +345,7 @@ fn resize_pool(shared: &Shared, wanted: u64) -> Result<(), String> {
     if wanted < heap.size() {
         return Err(format!("the pool takes {} bytes already", heap.size()));
     }
-    let now = shared.engine.keyspace().set_largest_size(wanted);
+    let now = heap.set_largest_size(wanted);
     tracing::info!("The pool may grow to {now} bytes; it was {before}");
     Ok(())
 }

@@ -89,6 +89,7 @@ impl Engine {
         self.durability().takes_writes()
             && !self.durability().is_nearly_full()
             && !self.replication().is_replica()
+            && !self.admin().holds_writes()
             && (paused_until == 0 || paused_until <= self.clock().unix_ms())
     }
 

@@ -277,7 +277,7 @@ fn without_its_first_word_no_bytes_of_a_short_entry_are_an_address() {
     let other = pool.entry("other 3another value 3", HEADER as usize);
     // The value begins with the address of another key's entry, where a longer header would have
     // that of a long key.
-    let value = [&(other as u64).to_le_bytes()[..], VALUE[8..].as_bytes()].concat();
+    let value = [&(other as u64).to_le_bytes()[..], &VALUE.as_bytes()[8..]].concat();
     let ks = pool.open();
     put(&ks, &value);
     ks.heap().close().expect("a clean close");

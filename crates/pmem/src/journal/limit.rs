@@ -14,9 +14,9 @@
 //! has a limit before its end: a sync of a slow disk would often take longer than a quarter of such
 //! a ring lasts.
 //!
-//! At rest the limit is lowered: a restart then looks through little that nobody has written to.
-//! Writers have less of the ring before them until the first of them comes near, and the background
-//! thread puts the limit far ahead again.
+//! At rest the limit of a longer ring is lowered: a restart then looks through little that nobody
+//! has written to. Writers have less of the ring before them until the first of them comes near,
+//! and the background thread puts the limit far ahead again.
 //!
 //! In a new file the limit is only as far ahead as has been written, but at least 4 MiB. The part
 //! before it is first filled with zeros, once, so that batches change no metadata of the file; and
@@ -160,7 +160,8 @@ impl Journal {
     /// Returns true if the limit is further ahead than it need be at rest.
     pub(super) fn is_far_from_limit(&self, head: u64, capacity: u64) -> bool {
         let end = self.progress.tail.load(Acquire) / BLOCK * BLOCK + capacity;
-        self.progress.limit.load(Acquire).min(end) > head + at_rest()
+        // A ring that is not longer has no limit before its end.
+        capacity > least_ahead() && self.progress.limit.load(Acquire).min(end) > head + at_rest()
     }
 
     /// Returns true if batches may end at `end`.
@@ -208,6 +209,8 @@ impl Journal {
         }
         let limit = head + at_rest();
         open.superblock.limit = limit;
+        // Before the limit: with the usual distance, writers would find themselves at the limit.
+        self.progress.rests.store(true, Release);
         self.progress.limit.store(limit, Release);
         drop(writer);
         self.write_superblock(open, limit)
