@@ -2,16 +2,20 @@
 //! or gets an expiry time for which its entry has no word.
 
 use heap::{Ptr, Shard, View};
+use smallvec::SmallVec;
 use structures::blob::Blob;
 
 use crate::entry::{self, Value};
 use crate::head::Head;
 use crate::layout::{Kind, int_of};
 
+/// Strings up to this length are held without an allocation.
+const USUAL: usize = 128;
+
 /// The value of an entry, without a borrow of the entry.
 pub(crate) enum Held {
     Int(i64),
-    Inline { bytes: Vec<u8>, raw: bool },
+    Inline { bytes: SmallVec<[u8; USUAL]>, raw: bool },
     Blob(Blob),
     Collection(Head, u64),
 }
@@ -25,7 +29,7 @@ impl Held {
             Kind::Int => Held::Int(int_of(cell())),
             Kind::Collection(head) => Held::Collection(head, cell()),
             Kind::Inline { raw, len, .. } => {
-                Held::Inline { bytes: entry::body(shard, at, len).to_vec(), raw }
+                Held::Inline { bytes: SmallVec::from_slice(entry::body(shard, at, len)), raw }
             }
         }
     }
