@@ -216,7 +216,7 @@ fn a_pool_of_another_program_is_left_to_that() {
     let all: [(&str, Change, &str); 5] = [
         ("Version", |header| header[8] = 1, "the program that made it"),
         ("Version", |header| header[8] = 99, "use a newer program"),
-        ("Features", |header| header[32] = 2, "use a newer program"),
+        ("Features", |header| header[32] = 4, "use a newer program"),
         ("Reserved", |header| header[109] = 1, "a newer program"),
         ("Geometry", |header| header[56] = 0, "a newer program"),
     ];

@@ -226,7 +226,7 @@ const BUDGETS: &[Budget] = &[
         NEW + BLOCK,
     ),
     row("zadd", &[], "ZADD key:# 1 $", NEW + BLOCK),
-    row("zadd", SORTED_SET, "ZADD key:# 4 d", RECORD + 1),
+    row("zadd", SORTED_SET, "ZADD key:# 4 d", RECORD + BLOCK),
     row("zadd", SORTED_SET, "ZADD key:# 0 d", RECORD + BLOCK),
     row("zadd", LARGE_SORTED_SET, "ZADD key:# 2.5 d", NEW + 1),
     row("zadd", LARGE_SORTED_SET, "ZADD key:# 9 a", NEW + 1),
