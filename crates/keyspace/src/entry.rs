@@ -236,7 +236,7 @@ pub(crate) fn create<S: Store>(
     Ok(store.publish(fresh, len))
 }
 
-/// What follows the key of an entry.
+/// The bytes after the key of an entry: the string itself, or the cell of any other value.
 enum Body<'a> {
     /// An inline string, and its own checksum if it is long.
     String(&'a [u8], Option<u32>),

@@ -14,7 +14,8 @@
 //!      bit 31         there is an expiry word
 //!      bits 32 to 63  crc32c of the key, followed by the string
 //!  8   expiry time, if bit 31 is set (logged)
-//!  .   key, then the string's bytes; of an integer, at the next multiple of 8, its cell
+//!  .   the key
+//!  .   a string: its bytes, right after the key; an integer: its cell, at the next multiple of 8
 //! ```
 //!
 //! The checksum begins with the key's length, so that a wrong length is noticed where key and
@@ -38,8 +39,8 @@ const _: () = assert!((LEN << LEN_AT | KEY_LEN << KEY_LEN_AT) & HAS_EXPIRY_WORD 
 // A key of 16 bytes and a value of 32 take a block of 56 bytes.
 const _: () = assert!(LEAST + 16 + 32 == 56);
 
-/// What the checksum of a key without bytes begins with. It is not 0, with which the checksum of a
-/// blob begins, so that the block of one is never taken for the other.
+/// The start value of a key's checksum, combined with the key's length. The checksum of a blob
+/// starts with 0, so the block of an entry is never taken for that of a blob.
 const SEED: u32 = 0xa55a_0000;
 
 /// The layout of a short entry, as its first word has it.

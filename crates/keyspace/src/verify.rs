@@ -19,7 +19,7 @@ use crate::layout::{
 };
 use crate::short::{Short, key_checksum};
 
-/// What is damaged if a checksum of both is wrong.
+/// Names the damage of an entry whose one checksum, of key and value together, is wrong.
 const KEY_OR_VALUE: &str = "key or value";
 
 /// The damage of an entry.
