@@ -7,8 +7,8 @@
 use crate::common::{NOW, db, emulated, get, set, set_until, write};
 use fastrand::Rng;
 use keyspace::{
-    CheckError, Content, Expire, FieldTime, Keyspace, Limits, Refusal, StreamId, StreamLimits,
-    TimedField, Type,
+    CheckError, Content, Expire, FieldTime, Keyspace, Limits, Refusal, StreamDelivery, StreamId,
+    StreamLimits, TimedField, Type,
 };
 use pmem::{DomainRequest, MapOptions, Region};
 use std::fs;
@@ -106,12 +106,7 @@ fn put_stream(ks: &Keyspace, key: &str) {
                 edit.append(id, &[b"field", b"a value"], StreamLimits::new(512, 100))?;
                 let name: &[u8] = if ms % 2 == 0 { b"alice" } else { b"bob" };
                 let (consumer, _) = edit.see_consumer(&group, name, ms, true)?;
-                edit.deliver(
-                    &group,
-                    &consumer,
-                    id,
-                    keyspace::StreamDelivery { at_ms: ms, count: 1 },
-                )?;
+                edit.deliver(&group, &consumer, id, StreamDelivery { at_ms: ms, count: 1 })?;
             }
             Ok(())
         });

@@ -16,7 +16,8 @@ use std::path::Path;
 use crate::common::{self, NOW, db, emulated, set, set_until, write};
 use fastrand::Rng;
 use keyspace::{
-    Content, Expire, FieldTime, Keyspace, Limits, NodeLimits, Scrub, Side, StreamId, StreamLimits,
+    Content, Expire, FieldTime, Keyspace, Limits, NodeLimits, Scrub, Side, StreamDelivery,
+    StreamId, StreamLimits,
 };
 
 const LINE: u64 = 64;
@@ -116,12 +117,7 @@ fn stream(ks: &Keyspace, key: &str, entries: u64) {
                 edit.append(id, &[b"field", b"a value"], StreamLimits::new(512, 100))?;
                 let name: &[u8] = if ms % 2 == 0 { b"alice" } else { b"bob" };
                 let (consumer, _) = edit.see_consumer(&group, name, ms, true)?;
-                edit.deliver(
-                    &group,
-                    &consumer,
-                    id,
-                    keyspace::StreamDelivery { at_ms: ms, count: 1 },
-                )?;
+                edit.deliver(&group, &consumer, id, StreamDelivery { at_ms: ms, count: 1 })?;
             }
             Ok(())
         });
