@@ -22,12 +22,13 @@ mod scenario;
 use fastrand::Rng;
 use report::Figures;
 use scenario::{SCENARIOS, Scenario, Short, SmallDisk};
+use std::ops::Range;
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use testkit::load::{Crew, Violation};
+use testkit::load::{Crew, View, Violation};
 use testkit::{Client, Server, two_at_a_time};
 
 const CLIENTS: usize = 5;
@@ -35,6 +36,9 @@ const CLIENTS: usize = 5;
 const TERMINATE_EVERY: u64 = 6;
 /// After every third round the next start is killed too, in recovery or while the log is loaded.
 const KILL_START_EVERY: u64 = 3;
+/// How many steps of all clients a round lasts, if they are to fill something: as many on a busy
+/// machine as on an idle one.
+const STEPS: Range<u64> = 10..80;
 /// The size of the small disk, in MiB.
 const SMALL: u32 = 84;
 
@@ -59,11 +63,16 @@ impl Run<'_> {
     fn round(&mut self, end: End, number: u64) -> Result<(), Violation> {
         let long = self.scenario.waits_for_sync && number.is_multiple_of(4);
         let wait = Duration::from_millis(self.random.u64(if long { 900..1300 } else { 5..150 }));
+        let steps = self.scenario.is_filled().then(|| self.random.u64(STEPS));
+        let view = self.crew.view();
         let address = self.server.address();
         let (status, refused) = self.crew.run(
             || Client::connect(address),
             || {
-                thread::sleep(wait);
+                match steps {
+                    Some(steps) => wait_for_steps(&view, steps),
+                    None => thread::sleep(wait),
+                }
                 end_server(&mut self.server, end)
             },
         )?;
@@ -93,6 +102,14 @@ impl Run<'_> {
     fn is_still_roomy(&self) -> bool {
         let refused = self.crew.refused() + self.figures.out_of_service;
         self.scenario.short != Short::Nothing && refused == 0
+    }
+}
+
+/// Waits until clients made this many steps more, or were refused and go no further.
+fn wait_for_steps(view: &View, steps: u64) {
+    let (goal, began) = (view.steps() + steps, Instant::now());
+    while view.steps() < goal && began.elapsed() < Duration::from_secs(1) {
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -94,11 +94,13 @@ impl Scenario {
         }
     }
 
+    /// Returns true if clients fill the pool or its disk.
+    pub(crate) fn is_filled(&self) -> bool {
+        matches!(self.short, Short::Pool | Short::Disk)
+    }
+
     pub(crate) fn habits(&self) -> Habits {
-        match self.short {
-            Short::Pool | Short::Disk => Habits::FILLING,
-            Short::Nothing | Short::File => Habits::USUAL,
-        }
+        if self.is_filled() { Habits::FILLING } else { Habits::USUAL }
     }
 }
 
