@@ -105,11 +105,16 @@ impl Run<'_> {
     }
 }
 
-/// Waits until clients made this many steps more, or were refused and go no further.
+/// Waits until clients have made this many steps more, or none for a second: then they were
+/// refused, and go no further.
 fn wait_for_steps(view: &View, steps: u64) {
-    let (goal, began) = (view.steps() + steps, Instant::now());
-    while view.steps() < goal && began.elapsed() < Duration::from_secs(1) {
+    let goal = view.steps() + steps;
+    let (mut made, mut since) = (view.steps(), Instant::now());
+    while made < goal && since.elapsed() < Duration::from_secs(1) {
         thread::sleep(Duration::from_millis(1));
+        if view.steps() != made {
+            (made, since) = (view.steps(), Instant::now());
+        }
     }
 }
 

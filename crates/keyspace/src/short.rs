@@ -14,8 +14,8 @@
 //!      bit 31         there is an expiry word
 //!      bits 32 to 63  crc32c of the key, followed by the string
 //!  8   expiry time, if bit 31 is set (logged)
-//!  .   the key
-//!  .   a string: its bytes, right after the key; an integer: its cell, at the next multiple of 8
+//!  .   key
+//!  .   bytes of the string; or cell of the integer, at the next multiple of 8
 //! ```
 //!
 //! The checksum begins with the key's length, so that a wrong length is noticed where key and

@@ -5,8 +5,8 @@
 //!      a time
 //! 4    crc32c of these lengths, of the time, of the field, of the value
 //! 8    time u64, if it has one
-//! .    the bytes of the field
-//! .    the bytes of the value
+//! .    bytes of the field
+//! .    bytes of the value
 //! ```
 //!
 //! If field or value has more than 8192 bytes, and in members that were written before there was
