@@ -170,6 +170,23 @@ fn no_function_is_longer_than_a_page() {
     none(&format!("functions of more than {LONGEST_FUNCTION} lines"), long);
 }
 
+/// A tuple that a signature takes apart hides parameters: they want names of their own, or a
+/// struct.
+#[test]
+fn no_signature_takes_a_tuple_apart() {
+    let mut found = Vec::new();
+    for file in sources().into_iter().filter(|file| !file.is_below("tests/")) {
+        for (number, line) in file.body().into_iter().enumerate() {
+            let is_apart = line.contains("): (") || line.contains("): &(");
+            let is_other = ["let ", "|", "(): "].iter().any(|text| line.contains(text));
+            if is_apart && !is_other {
+                found.push(format!("{}:{}: {}", file.path, number + 1, line.trim()));
+            }
+        }
+    }
+    none("signatures that take a tuple apart", found);
+}
+
 #[test]
 fn nothing_names_a_place_on_a_developers_machine() {
     let places = [

@@ -47,7 +47,7 @@ pub use nodes::{ListLimit, ListNodes};
 pub use reader::{Origin, Reader, Record};
 pub use source::Source;
 pub use stream::StreamId;
-pub use stream_nodes::{StreamLimit, StreamNodes};
+pub use stream_nodes::{StreamLimit, StreamNode, StreamNodes};
 pub use value::{Part, read_value};
 pub use writer::Writer;
 

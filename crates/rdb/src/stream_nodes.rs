@@ -16,8 +16,14 @@ pub struct StreamLimit {
 /// Maximum number of bytes in a node.
 const MOST_BYTES: usize = 1 << 30;
 
-/// A node, with the ID of its first entry, which its other IDs are relative to.
-type Node = (StreamId, Vec<u8>);
+/// A node of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamNode {
+    /// The ID of its first entry, which its other IDs are relative to.
+    pub base: StreamId,
+    /// Its entries.
+    pub listpack: Vec<u8>,
+}
 
 /// Puts entries into nodes.
 #[derive(Debug)]
@@ -47,7 +53,7 @@ impl StreamNodes {
 
     /// Adds an entry, fields before their values. Returns the previous node, if the entry begins
     /// another one.
-    pub fn push(&mut self, id: StreamId, words: &[&[u8]]) -> Option<Node> {
+    pub fn push(&mut self, id: StreamId, words: &[&[u8]]) -> Option<StreamNode> {
         let len = words.iter().map(|word| word.len()).sum();
         let full = if self.entries > 0 && !self.takes(len) { self.take() } else { None };
         if self.entries == 0 {
@@ -85,14 +91,14 @@ impl StreamNodes {
         self.node.push_int(0);
     }
 
-    fn take(&mut self) -> Option<Node> {
+    fn take(&mut self) -> Option<StreamNode> {
         let entries = std::mem::take(&mut self.entries);
         let node = std::mem::take(&mut self.node);
-        (entries > 0).then(|| (self.base, node.finish()))
+        (entries > 0).then(|| StreamNode { base: self.base, listpack: node.finish() })
     }
 
     /// Returns the last node.
-    pub fn finish(mut self) -> Option<Node> {
+    pub fn finish(mut self) -> Option<StreamNode> {
         self.take()
     }
 }

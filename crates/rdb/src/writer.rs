@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::item::canonical_int;
 use crate::reader::FUNCTION;
-use crate::{Kind, StreamId, lzf};
+use crate::{Kind, StreamId, StreamNode, lzf};
 
 /// Strings of up to this many bytes may be stored as integers.
 pub const LONGEST_INT: usize = 11;
@@ -121,9 +121,9 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes a node of a stream.
-    pub fn stream_node(&mut self, (base, node): &(StreamId, Vec<u8>)) -> io::Result<()> {
-        self.string(&base.to_bytes())?;
-        self.string(node)
+    pub fn stream_node(&mut self, node: &StreamNode) -> io::Result<()> {
+        self.string(&node.base.to_bytes())?;
+        self.string(&node.listpack)
     }
 
     /// Returns the target of the bytes.

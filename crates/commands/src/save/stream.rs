@@ -15,7 +15,7 @@ use super::value::{Body, COLLECTED_BYTES, Encoder};
 pub(super) struct StreamValue {
     nodes: StreamNodes,
     /// Complete nodes, and their bytes.
-    full: Vec<(rdb::StreamId, Vec<u8>)>,
+    full: Vec<rdb::StreamNode>,
     bytes: usize,
     count: u64,
     /// The nodes before `full`, if there are many.
@@ -108,13 +108,9 @@ impl StreamValue {
         Ok(())
     }
 
-    fn add_node(
-        &mut self,
-        encoder: &Encoder<'_>,
-        node: (rdb::StreamId, Vec<u8>),
-    ) -> io::Result<()> {
+    fn add_node(&mut self, encoder: &Encoder<'_>, node: rdb::StreamNode) -> io::Result<()> {
         self.count += 1;
-        self.bytes += node.1.len();
+        self.bytes += node.listpack.len();
         self.full.push(node);
         if self.bytes < COLLECTED_BYTES {
             return Ok(());

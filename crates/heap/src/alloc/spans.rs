@@ -191,7 +191,8 @@ impl SpanAllocator {
     pub(crate) fn new(
         region: &Region,
         geometry: Geometry,
-        (zones, max_zones): (u64, u64),
+        zones: u64,
+        max_zones: u64,
         is_new: bool,
     ) -> SpanAllocator {
         let total = (zones * geometry.zone_spans as u64) as u32;

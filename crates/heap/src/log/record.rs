@@ -193,7 +193,7 @@ impl FreshRange {
         u64::from(self.len) | u64::from(self.crc) << 32
     }
 
-    fn decode((first, length_and_crc): (u64, u64)) -> Option<FreshRange> {
+    fn decode(first: u64, length_and_crc: u64) -> Option<FreshRange> {
         let (at, verified) = match first >> OP_SHIFT {
             OP_FRESH => (first & BYTE_MASK, first & UNVERIFIED == 0),
             OP_PUBLISH => ((first & WORD_MASK) << 3, true),
@@ -237,7 +237,7 @@ impl Entry {
     }
 
     #[inline(always)]
-    fn decode((first, second): (u64, u64)) -> Option<Entry> {
+    fn decode(first: u64, second: u64) -> Option<Entry> {
         let at = (first & WORD_MASK) << 3;
         let number = first >> NUMBER_SHIFT & 0xfff;
         let bit = (number % 64) as u32;
@@ -297,12 +297,12 @@ impl From<Entry> for Word {
 /// begin an entry.
 #[inline]
 pub(crate) fn entries(body: &[u64]) -> impl Iterator<Item = Entry> + '_ {
-    split(body).filter_map(Entry::decode)
+    split(body).filter_map(|(first, second)| Entry::decode(first, second))
 }
 
 /// Returns the fresh ranges in a record's body.
 pub(crate) fn fresh_ranges(body: &[u64]) -> impl Iterator<Item = FreshRange> + '_ {
-    split(body).filter_map(FreshRange::decode)
+    split(body).filter_map(|(first, second)| FreshRange::decode(first, second))
 }
 
 /// Splits a body into its entries: two words each, the second 0 for an entry of one word.

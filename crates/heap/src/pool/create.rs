@@ -92,9 +92,9 @@ impl Heap {
             return Err(CreateError::Failed);
         }
         let states = (0..geometry.shards)
-            .map(|shard| ShardState::new(&region, &geometry, shard, (0, 0)))
+            .map(|shard| ShardState::new(&region, &geometry, shard, 0, 0))
             .collect();
-        Ok(Heap::assemble(region, header, (1, true), states))
+        Ok(Heap::assemble(region, header, 1, true, states))
     }
 
     /// Creates a heap in anonymous memory, which holds up to `limit` bytes and survives nothing.

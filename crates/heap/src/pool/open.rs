@@ -91,9 +91,10 @@ impl Heap {
             region.start_journal();
         }
         let ends = recovered.ends.iter().enumerate();
-        let states = ends.map(|(shard, &end)| ShardState::new(&region, &geometry, shard, end));
+        let states =
+            ends.map(|(shard, &(line, seq))| ShardState::new(&region, &geometry, shard, line, seq));
         let states = states.collect();
-        let heap = Heap::assemble(region, header, (zones, false), states);
+        let heap = Heap::assemble(region, header, zones, false, states);
         if heap.stopped().is_some() {
             heap.poison();
         }

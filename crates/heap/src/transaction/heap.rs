@@ -73,12 +73,13 @@ impl Heap {
     pub(crate) fn assemble(
         region: Region,
         header: Header,
-        (zones, is_new): (u64, bool),
+        zones: u64,
+        is_new: bool,
         states: Vec<ShardState>,
     ) -> Heap {
         let geometry = header.geometry;
         let max_zones = geometry.zones_in(region.reserved()).max(zones);
-        let spans = SpanAllocator::new(&region, geometry, (zones, max_zones), is_new);
+        let spans = SpanAllocator::new(&region, geometry, zones, max_zones, is_new);
         Heap {
             geometry,
             epoch: header.epoch,

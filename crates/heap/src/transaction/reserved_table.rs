@@ -36,7 +36,8 @@ impl ReservedTable {
     /// are its length and the place of each block.
     pub(crate) fn find(
         &mut self,
-        (len, place_of): (usize, impl Fn(usize) -> BlockPlace),
+        len: usize,
+        place_of: impl Fn(usize) -> BlockPlace,
         place: &BlockPlace,
     ) -> Option<usize> {
         for index in self.entered..len {
@@ -121,8 +122,8 @@ mod tests {
             match choice {
                 0..60 if known.is_none() => list.push(place),
                 0..95 => {
-                    let all = (list.len(), |index: usize| list[index]);
-                    assert_eq!(table.find(all, &place), known, "round {round}");
+                    let found = table.find(list.len(), |index| list[index], &place);
+                    assert_eq!(found, known, "round {round}");
                 }
                 95..99 => {
                     let kept = list.len().saturating_sub(number % 20);

@@ -154,7 +154,7 @@ impl Tx {
             return self.reserved.iter().rposition(|block| block.place.at == place.at);
         }
         let reserved = &self.reserved;
-        self.reserved_table.find((reserved.len(), |index| reserved[index].place), place)
+        self.reserved_table.find(reserved.len(), |index| reserved[index].place, place)
     }
 
     /// Makes this many bytes of a reserved block part of the transaction.
@@ -255,7 +255,8 @@ impl ShardState {
         region: &Region,
         geometry: &Geometry,
         shard: usize,
-        (line, seq): (u64, u64),
+        line: u64,
+        seq: u64,
     ) -> ShardState {
         ShardState {
             tx: Tx::default(),

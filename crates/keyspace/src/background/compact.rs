@@ -176,20 +176,21 @@ impl Keyspace {
     /// take steps in turn.
     pub fn compact_for(&self, at: &Mutex<Compaction>, bytes: usize, steps: usize) -> Compacted {
         let enough = self.heap().spans_for(bytes);
-        self.compact_steps(at, steps, (enough, false))
+        self.compact_steps(at, steps, enough, false)
     }
 
     /// Takes up to `steps` steps before space is needed. Shards in which compaction gains little
     /// rest.
     pub fn compact_ahead(&self, at: &Mutex<Compaction>, steps: usize) -> Compacted {
-        self.compact_steps(at, steps, (usize::MAX, true))
+        self.compact_steps(at, steps, usize::MAX, true)
     }
 
     fn compact_steps(
         &self,
         at: &Mutex<Compaction>,
         steps: usize,
-        (enough, is_ahead): (usize, bool),
+        enough: usize,
+        is_ahead: bool,
     ) -> Compacted {
         let (mut freed, mut is_done) = (0, false);
         for _ in 0..steps {

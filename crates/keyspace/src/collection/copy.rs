@@ -6,7 +6,7 @@
 
 use heap::{Ptr, Shard};
 use structures::blob::Blob;
-use structures::dict::Dict;
+use structures::dict::{Dict, Hashed};
 use structures::index::Index;
 use structures::list::List;
 use structures::sorted_set::SortedSet;
@@ -87,8 +87,9 @@ fn copy_table(mut pair: Pair<'_, '_>, hashing: &Hashing, source: Dict) -> Result
         sound?;
         copied += members.len() as u64;
         for (field, value, time) in members.drain(..) {
-            let hashes = (hashing.hash(&field), |field: &[u8]| hashing.hash(field));
-            copy.insert_expecting(pair.to(), hashes, (&field, &value), time, depth)?;
+            let field = Hashed { bytes: &field, hash: hashing.hash(&field) };
+            let hash = |field: &[u8]| hashing.hash(field);
+            copy.insert_expecting(pair.to(), field, &value, time, depth, hash)?;
         }
         if cursor == 0 {
             break;

@@ -7,6 +7,7 @@
 //! grows at once to the depth that will be needed. Members that are read from other tables are
 //! already in this order, table by table.
 
+use structures::dict::Hashed;
 use structures::index::Index;
 
 use super::edit::{Edit, State};
@@ -61,8 +62,9 @@ impl Edit {
         let depth = if more > GROWTH * before { needed } else { 0 };
         let mut new = 0;
         let mut set = |hash: u64, (field, value): (&[u8], &[u8])| {
-            let member = (hash, field, value);
-            new += usize::from(self.set_in_table(txn, dict, member, FieldTime::Clear, depth)?);
+            let field = Hashed { bytes: field, hash };
+            let time = FieldTime::Clear;
+            new += usize::from(self.set_in_table(txn, dict, field, value, time, depth)?);
             Ok::<_, Error>(())
         };
         if is_in_runs(&hashes, needed) {

@@ -6,7 +6,7 @@
 
 use heap::View;
 use structures::blob::MAX_BLOCK_LEN;
-use structures::dict::Dict;
+use structures::dict::{Dict, Hashed};
 use structures::listpack::{Item, Items};
 
 use super::field_expiry::FieldTime;
@@ -267,7 +267,7 @@ impl Edit {
             State::Table(dict) => {
                 let dict = *dict;
                 let hash = self.hashing.hash(field);
-                return self.set_in_table(txn, dict, (hash, field, value), when, 0);
+                return self.set_in_table(txn, dict, Hashed { bytes: field, hash }, value, when, 0);
             }
         };
         if !self.fits() {
@@ -276,19 +276,20 @@ impl Edit {
         Ok(new)
     }
 
-    /// Like [`Edit::put`], for a field with this hash, in a table whose segments will be `depth`
-    /// deep (0: unknown).
+    /// Like [`Edit::put`], for a field whose hash is known, in a table whose segments will be
+    /// `depth` deep (0: unknown).
     pub(super) fn set_in_table(
         &mut self,
         txn: &mut Txn<'_>,
         dict: Dict,
-        (hash, field, value): (u64, &[u8], &[u8]),
+        field: Hashed<'_>,
+        value: &[u8],
         when: FieldTime,
         depth: u32,
     ) -> Result<bool, Error> {
         let (hashing, queue) = (self.hashing, txn.queue(self.place.shard));
         let shard = &mut txn.shards[self.place.shard];
-        let found = dict.find(shard, hash, field, self.verify);
+        let found = dict.find(shard, field.hash, field.bytes, self.verify);
         match found.map_err(|_| self.damaged())? {
             Some(_) if self.what == Type::Set => Ok(false),
             Some(place) => {
@@ -296,17 +297,17 @@ impl Edit {
                 let old = place.member().time(shard);
                 let is_expired = is_expired(old, self.now);
                 let time = when.resolve(old.filter(|_| !is_expired));
-                dict.replace(shard, queue, place, field, value, time)?;
+                dict.replace(shard, queue, place, field.bytes, value, time)?;
                 if is_expired {
-                    self.expired.push(field.to_vec());
+                    self.expired.push(field.bytes.to_vec());
                 }
                 Ok(is_expired)
             }
             None => {
                 self.changed = true;
                 let time = when.resolve(None);
-                let hashes = (hash, |field: &[u8]| hashing.hash(field));
-                dict.insert_expecting(shard, hashes, (field, value), time, depth)?;
+                let hash = |field: &[u8]| hashing.hash(field);
+                dict.insert_expecting(shard, field, value, time, depth, hash)?;
                 Ok(true)
             }
         }

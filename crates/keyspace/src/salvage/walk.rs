@@ -67,7 +67,7 @@ impl Salvager<'_> {
         let mut walked = self.index(root);
         walked.listed = self.listed(shard, db);
         for (at, near) in std::mem::take(&mut walked.entries) {
-            self.entry((shard, db), at, near, &mut walked)?;
+            self.entry(shard, db, at, near, &mut walked)?;
         }
         let counted = u64::from(self.counts(shard, db).keys);
         let number = self.map.number(db);
@@ -120,7 +120,8 @@ impl Salvager<'_> {
     /// Verifies the entry that a slot of an index leads to, and copies it.
     fn entry(
         &mut self,
-        (shard, db): (usize, u8),
+        shard: usize,
+        db: u8,
         at: Ptr,
         near: Near,
         walked: &mut Walked,

@@ -333,7 +333,8 @@ impl SortedSetEdit {
         }
         shard.allow_reserve(true);
         let hash = |member: &[u8]| hashing.hash(member);
-        let done = sorted_set.remove_range(shard, queue, hash, (rank, count), self.verify, take);
+        let ranks = rank..rank.saturating_add(count);
+        let done = sorted_set.remove_range(shard, queue, hash, ranks, self.verify, take);
         shard.allow_reserve(false);
         match done {
             Ok(removed) if removed == count => Ok(()),

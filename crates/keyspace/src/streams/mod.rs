@@ -315,8 +315,8 @@ impl StreamEdit<'_, '_> {
     /// Deletes old entries, and returns how many.
     pub fn trim(&mut self, trim: StreamTrim) -> Result<u64, Error> {
         self.shard.allow_reserve(true);
-        let queue = (self.queue, STREAM_OWNERS.nodes);
-        let done = self.stream.trim(self.shard, queue, trim, self.verify);
+        let (queue, owner) = (self.queue, STREAM_OWNERS.nodes);
+        let done = self.stream.trim(self.shard, queue, owner, trim, self.verify);
         self.shard.allow_reserve(false);
         let gone = done.map_err(|error| self.error(error))?;
         self.changed |= gone > 0;

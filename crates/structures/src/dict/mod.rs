@@ -41,6 +41,15 @@ pub struct Dict {
     header: Ptr,
 }
 
+/// The name of a field, and its hash.
+#[derive(Clone, Copy)]
+pub struct Hashed<'f> {
+    /// The name.
+    pub bytes: &'f [u8],
+    /// Its hash, as the table's other fields are hashed.
+    pub hash: u64,
+}
+
 /// The place of a member that was found. Any change of the table, except one in this place,
 /// invalidates it.
 #[derive(Clone, Copy, Debug)]
@@ -153,22 +162,24 @@ impl Dict {
         value: &[u8],
         time: Option<u64>,
     ) -> Result<Member, Full> {
-        self.insert_expecting(store, (hash(field), hash), (field, value), time, 0)
+        let field = Hashed { bytes: field, hash: hash(field) };
+        self.insert_expecting(store, field, value, time, 0, hash)
     }
 
-    /// Like [`Dict::insert`], for a field with this hash, while members are added for which
+    /// Like [`Dict::insert`], for a field whose hash is known, while members are added for which
     /// segments of this depth will be needed ([`Index::insert_expecting`]).
     pub fn insert_expecting<S: Store>(
         self,
         store: &mut S,
-        (own, hash): (u64, impl Fn(&[u8]) -> u64),
-        (field, value): (&[u8], &[u8]),
+        field: Hashed<'_>,
+        value: &[u8],
         time: Option<u64>,
         depth: u32,
+        hash: impl Fn(&[u8]) -> u64,
     ) -> Result<Member, Full> {
-        let member = Member::create(store, field, value, time)?;
+        let member = Member::create(store, field.bytes, value, time)?;
         let rehash = |store: &S, at| hash(&Member::at(at).field(store));
-        self.index().insert_expecting(store, own, member.ptr(), || depth, rehash)?;
+        self.index().insert_expecting(store, field.hash, member.ptr(), || depth, rehash)?;
         if let Some(time) = time {
             self.add_to_ttl_index(store, member, time)?;
         }

@@ -209,7 +209,7 @@ impl Index {
         count: usize,
         visit: impl FnMut(Ptr),
     ) -> u64 {
-        scan::scan(view, self.root, cursor, (count, 0), visit)
+        scan::scan(view, self.root, cursor, count, 0, visit)
     }
 
     /// Like [`Index::scan`], but looks at no fewer home buckets than a segment has: an index of one
@@ -221,7 +221,7 @@ impl Index {
         count: usize,
         visit: impl FnMut(Ptr),
     ) -> u64 {
-        scan::scan(view, self.root, cursor, (count, layout::HOMES), visit)
+        scan::scan(view, self.root, cursor, count, layout::HOMES, visit)
     }
 
     /// Returns an entry picked nearly uniformly with the random numbers given.

@@ -81,7 +81,8 @@ pub(super) fn scan<V: View>(
     view: &V,
     root: Ptr,
     cursor: u64,
-    (count, least_homes): (usize, usize),
+    count: usize,
+    least_homes: usize,
     mut visit: impl FnMut(Ptr),
 ) -> u64 {
     let count = count.max(1);

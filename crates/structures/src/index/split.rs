@@ -59,7 +59,7 @@ pub(super) fn grow<S: Store>(
             let bits = wanted.min(MAX_DEPTH).saturating_sub(depth);
             let most = if depth == at.covered { NODE_BITS } else { at.covered - depth };
             let bits = bits.clamp(1, most.min(MOST_BITS));
-            split(store, at, (prefix(hash, depth), depth), bits, &entries)
+            split(store, at, prefix(hash, depth), depth, bits, &entries)
         }
         _ => overflow::insert(store, at.segment, slot),
     }
@@ -106,7 +106,8 @@ pub(super) fn entries<S: Store>(
 fn split<S: Store>(
     store: &mut S,
     at: SegmentPath,
-    (hash, depth): (u64, u32),
+    hash: u64,
+    depth: u32,
     bits: u32,
     entries: &[Placed],
 ) -> Result<(), Full> {

@@ -9,6 +9,7 @@ use heap::Full;
 
 use super::{SortedSet, compare, item, member_of, score_at};
 use crate::Store;
+use crate::dict::Hashed;
 use crate::index::Index;
 use crate::tree::Item;
 
@@ -39,8 +40,8 @@ impl SortedSet {
             for &(own, rank) in some {
                 let (name, rest) = names.split_at(members[rank].0.len());
                 let score = members[rank].1;
-                let (hashes, pair) = ((own, &hash), (name, &score.to_le_bytes()[..]));
-                let member = set.dict.insert_expecting(store, hashes, pair, None, depth)?;
+                let (field, value) = (Hashed { bytes: name, hash: own }, score.to_le_bytes());
+                let member = set.dict.insert_expecting(store, field, &value, None, depth, &hash)?;
                 (items[rank], names) = (item(member, score), rest);
             }
         }

@@ -22,6 +22,7 @@ mod lifecycle;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use heap::{Full, Ptr, View};
 
@@ -320,22 +321,23 @@ impl SortedSet {
         Ok(())
     }
 
-    /// Removes up to `count` members from rank `rank` on, and shows each with its score. With
-    /// `verify`, each is verified, and so is the path to them.
+    /// Removes the members at these ranks, as far as there are any, and shows each with its score.
+    /// With `verify`, each is verified, and so is the path to them.
     pub fn remove_range<S: Store>(
         self,
         store: &mut S,
         queue: Queue,
         hash: impl Fn(&[u8]) -> u64,
-        (rank, count): (u64, u64),
+        ranks: Range<u64>,
         verify: bool,
         mut take: impl FnMut(&[u8], f64),
     ) -> Result<u64, Error> {
+        let (rank, count) = (ranks.start, ranks.end.saturating_sub(ranks.start));
         let mut removed = 0;
         while removed < count {
             let at = self.at_rank(store, rank, verify)?;
-            let (mut items, most) = (Vec::new(), usize::try_from(count - removed));
-            let most = most.unwrap_or(usize::MAX);
+            let most = usize::try_from(count - removed).unwrap_or(usize::MAX);
+            let mut items = Vec::new();
             if count == 1 {
                 self.prefetch_next(store, &hash, &at, rank > 0);
             }

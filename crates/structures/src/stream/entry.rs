@@ -107,7 +107,8 @@ impl<'v> Shared<'v> {
 
 /// Encodes an entry for a node with this base and these fields.
 pub(super) fn encode(
-    (base, shared): (Id, Shared<'_>),
+    base: Id,
+    shared: Shared<'_>,
     id: Id,
     pairs: &[(Item<'_>, Item<'_>)],
     out: &mut Vec<u8>,

@@ -200,7 +200,7 @@ impl Node {
         }
         let mut new = Vec::with_capacity(USUAL);
         let content = self.content(store, false)?;
-        entry::encode((self.base, content.shared()?), id, pairs, &mut new);
+        entry::encode(self.base, content.shared()?, id, pairs, &mut new);
         if !limits.admit(self.stored(), self.window.ever, new.len()) {
             return Ok(None);
         }

@@ -110,14 +110,15 @@ impl Stream {
     pub fn trim<S: Store>(
         &mut self,
         store: &mut S,
-        (queue, owner): (Queue, u16),
+        queue: Queue,
+        owner: u16,
         trim: Trim,
         verify: bool,
     ) -> Result<u64, Error> {
         let (mut gone, mut dropped) = (0, 0);
         while let Some(located) = self.first(store)? {
             if dropped == ONE_BY_ONE {
-                gone += self.cut(store, (queue, owner), trim, gone)?;
+                gone += self.cut(store, queue, owner, trim, gone)?;
                 dropped += 1;
                 continue;
             }
@@ -166,7 +167,8 @@ impl Stream {
     fn cut<S: Store>(
         &mut self,
         store: &mut S,
-        (queue, owner): (Queue, u16),
+        queue: Queue,
+        owner: u16,
         trim: Trim,
         gone: u64,
     ) -> Result<u64, Error> {

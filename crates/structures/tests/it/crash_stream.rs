@@ -105,10 +105,10 @@ fn run(shard: &mut Shard<'_>, plan: &Plan) -> Result<(), Error> {
             stream.delete(shard, queue, &ids, true)?;
         }
         Plan::Len(most) => {
-            stream.trim(shard, (queue, OWNERS.nodes), trim(Bound::Len(*most)), true)?;
+            stream.trim(shard, queue, OWNERS.nodes, trim(Bound::Len(*most)), true)?;
         }
         Plan::Least(least) => {
-            stream.trim(shard, (queue, OWNERS.nodes), trim(Bound::Id(id(*least))), true)?;
+            stream.trim(shard, queue, OWNERS.nodes, trim(Bound::Id(id(*least))), true)?;
         }
         Plan::Relocate(number) => {
             let (word, _) = stream.relocate(shard, *number)?;

@@ -62,9 +62,9 @@ impl Pair {
     }
 
     fn remove_range(&mut self, rank: usize, count: usize) {
-        let (mut taken, range) = (Vec::new(), (rank as u64, count as u64));
+        let (mut taken, ranks) = (Vec::new(), rank as u64..(rank + count) as u64);
         let take = |member: &[u8], score: f64| taken.push((score, member.to_vec()));
-        let removed = self.set.remove_range(&mut self.store, QUEUE, hash, range, true, take);
+        let removed = self.set.remove_range(&mut self.store, QUEUE, hash, ranks, true, take);
         let end = (rank + count).min(self.model.len());
         let expected: Vec<_> = self.model.drain(rank..end).collect();
         assert_eq!(removed.expect("sound"), expected.len() as u64);

@@ -76,7 +76,7 @@ impl Pair {
 
     fn trim(&mut self, trim: Trim) -> memory::Cost {
         let gone =
-            self.stream.trim(&mut self.memory, (queue(), OWNERS.nodes), trim, true).expect("sound");
+            self.stream.trim(&mut self.memory, queue(), OWNERS.nodes, trim, true).expect("sound");
         self.stream.save(&mut self.memory);
         let exact = match trim.bound {
             Bound::Len(most) => self.model.len().saturating_sub(most as usize) as u64,
@@ -269,7 +269,7 @@ fn a_tree_that_leads_nowhere_is_damage_and_costs_no_node() {
     let trim = Trim { bound: Bound::Len(1), whole_nodes: false, most: 0 };
     let all = Id::MIN..=Id::MAX;
     let found = [
-        pair.stream.trim(&mut pair.memory, (queue(), OWNERS.nodes), trim, true).err(),
+        pair.stream.trim(&mut pair.memory, queue(), OWNERS.nodes, trim, true).err(),
         pair.stream.first_id(&pair.memory).err().map(Into::into),
         pair.stream.visit(&pair.memory, all.clone(), true, |_| true).err().map(Into::into),
         pair.stream.visit_back(&pair.memory, all, true, |_| true).err().map(Into::into),

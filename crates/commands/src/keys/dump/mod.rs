@@ -150,7 +150,7 @@ fn restore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     let was_there = options.replace && txn.keys().delete(db, &key)?;
     let expires = (expiry != 0).then_some(expiry);
-    let stored = store::store(call, txn, (kind, source), expires);
+    let stored = store::store(call, txn, kind, source, expires);
     let stored = stored.map_err(|stopped| refused(call, stopped))?;
     if !stored.is_there {
         // All fields of the hash had expired.

@@ -243,7 +243,7 @@ fn stream(writer: &mut Writer, config: &Config, txn: &Txn<'_>, entry: &Entry) ->
     groups.iter().try_for_each(|(name, group)| write_group(writer, &stream, name, group))
 }
 
-fn push(nodes: &mut StreamNodes, entry: &StreamEntry<'_>) -> Option<(rdb::StreamId, Vec<u8>)> {
+fn push(nodes: &mut StreamNodes, entry: &StreamEntry<'_>) -> Option<rdb::StreamNode> {
     let words: Vec<_> = entry.pairs().flat_map(|(field, value)| [field, value]).collect();
     let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
     nodes.push(id(entry.id()), &words)

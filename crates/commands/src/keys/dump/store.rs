@@ -47,7 +47,8 @@ pub(super) struct Stored {
 pub(super) fn store(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
-    (kind, mut source): (Kind, Source<&[u8]>),
+    kind: Kind,
+    mut source: Source<&[u8]>,
     expires: Option<u64>,
 ) -> Result<Stored, Stopped> {
     let mut parts = Parts::default();
