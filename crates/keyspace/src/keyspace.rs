@@ -4,7 +4,7 @@
 //! transactions. Background work, checks, repairs and snapshots are in modules of their own.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use heap::{ANY_TURN, Heap, Shard, ShardWait};
 use smallvec::SmallVec;
@@ -14,7 +14,7 @@ use crate::damage::Resolver;
 use crate::fault_points::FaultPoint;
 use crate::key::MAX_KEY;
 use crate::layout::{Counts, FieldCounts, LIBRARIES, counts_root, fields_root, physical};
-use crate::position::{self, OwnPlace, StreamPosition};
+use crate::position::{self, LeftPosition, Position};
 use crate::prepared::LARGE;
 use crate::shared::{Shared, cursor_shard};
 use crate::value::MAX_STRING;
@@ -25,7 +25,7 @@ pub struct Keyspace {
     pub(crate) shared: Shared,
     pub(crate) longest_lock_hold: AtomicU64,
     /// What the last use of the pool left.
-    position: Mutex<Option<(StreamPosition, Option<OwnPlace>)>>,
+    position: Mutex<Option<LeftPosition>>,
 }
 
 impl Keyspace {
@@ -56,83 +56,10 @@ impl Keyspace {
         self.shared.heap
     }
 
-    /// Returns the place of the data in a stream for replicas that the last use of the pool left,
-    /// once.
-    pub fn take_position(&self) -> Option<StreamPosition> {
-        self.take_place().map(|(position, _)| position)
-    }
-
-    /// Like [`Keyspace::take_position`], with what there is to know of a primary's own place.
-    pub fn take_place(&self) -> Option<(StreamPosition, Option<OwnPlace>)> {
-        self.position.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Keeps the place of the data in a stream, from `now` (unix ms) on, if this is a pool. It
-    /// moves with [`Txn::set_stream_position`], survives a crash, and ends with the first other
-    /// commit of data, until all data is replaced ([`Keyspace::set_syncing`]). `position` says
-    /// which it is, while all shards are locked; none ends what was kept. Returns true if a place
-    /// is kept.
-    pub fn keep_position(
-        &self,
-        position: impl FnOnce() -> Option<StreamPosition>,
-        now: u64,
-    ) -> Result<bool, CommitError> {
-        position::keep(&self.shared, position, now)
-    }
-
-    /// Keeps, from `now` (unix ms) on, the place of a primary's data in its own stream, if this is
-    /// a pool, whatever was changed before. It is kept like one of [`Keyspace::keep_position`],
-    /// but commits may end in another order than that of their offsets. If `position` returns
-    /// `None`, the present place is kept. Returns true if this place is kept.
-    pub fn keep_own_position(
-        &self,
-        position: impl FnOnce() -> Option<StreamPosition>,
-        now: u64,
-    ) -> Result<bool, CommitError> {
-        position::keep_own(&self.shared, position, now)
-    }
-
-    /// Returns the offset of the place that is kept, if data was not changed otherwise since it was
-    /// begun.
-    pub fn kept_offset(&self) -> Option<u64> {
-        position::kept_offset(&self.shared)
-    }
-
-    /// Moves the place that is kept, at `now` (unix ms), behind commands that changed no data, if
-    /// `offset` is more than `step` bytes ahead of it. This database is selected there. Nothing
-    /// else that a primary sent is committed meanwhile.
-    pub fn advance_position(
-        &self,
-        offset: u64,
-        db: Db,
-        step: u64,
-        now: u64,
-    ) -> Result<(), CommitError> {
-        position::advance(&self.shared, offset, db, step, now)
-    }
-
-    /// Ends, at `now` (unix ms), what [`Keyspace::keep_position`] began. No shard may be locked by
-    /// the caller, and nobody commits what a primary sends meanwhile.
-    pub fn forget_position(&self, now: u64) -> Result<(), CommitError> {
-        position::forget(&self.shared, now)
-    }
-
-    /// Returns true if commits say where the data is in a stream.
+    /// Returns the place of the data in a stream for replicas.
     #[inline]
-    pub fn keeps_position(&self) -> bool {
-        self.shared.keeps_position.load(Relaxed)
-    }
-
-    /// Leaves, at `now` (unix ms), the place of the data in a stream for the next opening, if that
-    /// is a pool's. `position` says which it is, while all shards are locked; commits after that
-    /// are refused. None is left if it is none, or if data was changed otherwise since a place was
-    /// kept. Returns what was left.
-    pub fn leave_position(
-        &self,
-        position: impl FnOnce() -> Option<StreamPosition>,
-        now: u64,
-    ) -> Result<Option<StreamPosition>, CommitError> {
-        position::leave(&self.shared, position, now)
+    pub fn position(&self) -> Position<'_> {
+        Position::new(&self.shared, &self.position)
     }
 
     /// Returns the number of shards.

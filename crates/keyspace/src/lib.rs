@@ -91,7 +91,7 @@ pub use keyspace::Keyspace;
 pub use lists::{ListRef, Lists, NodeLimits, Side};
 pub use losses::Losses;
 pub use members::{FieldChange, FieldTime, Hashes, Limits, Members, MembersEdit, Sets};
-pub use position::{OwnPlace, StreamPosition};
+pub use position::{LeftPosition, OwnPlace, Position, StreamPosition};
 pub use prefetch::PrefetchedBucket;
 pub use prepared::Prepared;
 pub use problem::{CheckError, Checked, DamagedKey, DatabaseName, Refusal};

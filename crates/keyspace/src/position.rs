@@ -42,6 +42,7 @@
 //! ```
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
 
 use heap::CommitError;
 
@@ -69,6 +70,9 @@ pub struct OwnPlace {
     /// For each shard the offset after its last commit since then; 0 if there is none.
     pub shards: Vec<u64>,
 }
+
+/// The place that the last use of a pool left, and what there is to know of a primary's own one.
+pub type LeftPosition = (StreamPosition, Option<OwnPlace>);
 
 /// A place in a stream for replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,11 +108,7 @@ impl StreamPosition {
 
     /// Returns the position in these words, which are those of shard 0, and of each shard, and
     /// what else there is to know of an own one.
-    fn decode(
-        words: &[u64; WORDS],
-        moved: &[u64],
-        epoch: u32,
-    ) -> Option<(StreamPosition, Option<OwnPlace>)> {
+    fn decode(words: &[u64; WORDS], moved: &[u64], epoch: u32) -> Option<LeftPosition> {
         let head = words[0];
         if words[SUM] != sum(words) || (head >> 32) as u32 != epoch {
             return None;
@@ -158,7 +158,7 @@ fn id_of(words: &[u64]) -> [u8; 20] {
 
 /// Returns the place that the last use of the pool left, if that is true for the data still, and
 /// keeps it, from `now` (unix ms) on, as one that moves.
-pub(crate) fn adopt(shared: &Shared, now: u64) -> Option<(StreamPosition, Option<OwnPlace>)> {
+pub(crate) fn adopt(shared: &Shared, now: u64) -> Option<LeftPosition> {
     let words: [u64; WORDS] = std::array::from_fn(|n| shared.root_word(0, POSITION_ROOT + n));
     if words == [0; WORDS] {
         return None;
@@ -171,7 +171,7 @@ pub(crate) fn adopt(shared: &Shared, now: u64) -> Option<(StreamPosition, Option
         begin(lock_all(shared, now), shared, position.encode(MOVES, epoch)).ok()?;
         return found;
     }
-    let mut txn = Txn::new(shared, [shared.heap().lock(0)].into_iter().collect(), now);
+    let mut txn = lock_first(shared, now);
     if found.is_some() {
         // The words of the shards stay: they say which commits there are.
         let mut words = words;
@@ -186,77 +186,143 @@ pub(crate) fn adopt(shared: &Shared, now: u64) -> Option<(StreamPosition, Option
     found
 }
 
-/// Writes, at `now` (unix ms), for the next opening the final position that `position` returns
-/// while all shards are locked, if it returns one; else there is none. No commit is accepted after
-/// a position.
-pub(crate) fn leave(
-    shared: &Shared,
-    position: impl FnOnce() -> Option<StreamPosition>,
-    now: u64,
-) -> Result<Option<StreamPosition>, CommitError> {
-    let heap = shared.heap();
-    let mut txn = lock_all(shared, now);
-    let keeps = shared.keeps_position.load(Relaxed);
-    let left = position().filter(|_| !has_lost(shared));
-    match &left {
-        Some(position) => txn.set_position(position.encode(IS_FINAL, heap.epoch())),
-        None if keeps => txn.set_position([0; WORDS]),
-        None => return Ok(None),
-    }
-    txn.commit()?;
-    if left.is_some() {
-        heap.pause_held();
-    }
-    Ok(left)
+/// The place of a keyspace's data in a stream: what the last use of the pool left, and what this
+/// one keeps.
+#[derive(Clone, Copy)]
+pub struct Position<'k> {
+    shared: &'k Shared,
+    left: &'k Mutex<Option<LeftPosition>>,
 }
 
-/// Keeps, from `now` (unix ms) on, a position that moves. It begins at what `position` returns
-/// while all shards are locked; if that is none, there is none. Returns true if there is one: not
-/// if data was changed otherwise since an earlier one began.
-pub(crate) fn keep(
-    shared: &Shared,
-    position: impl FnOnce() -> Option<StreamPosition>,
-    now: u64,
-) -> Result<bool, CommitError> {
-    let txn = lock_all(shared, now);
-    let Some(position) = position().filter(|_| shared.heap().is_durable()) else {
-        drop(txn);
-        return forget(shared, now).map(|()| false);
-    };
-    if has_lost(shared) && FaultPoint::StayLost.is_enabled() {
-        return Ok(false);
+impl<'k> Position<'k> {
+    pub(crate) fn new(shared: &'k Shared, left: &'k Mutex<Option<LeftPosition>>) -> Position<'k> {
+        Position { shared, left }
     }
-    let words = position.encode(MOVES, shared.heap().epoch());
-    begin(txn, shared, words).map(|()| true)
-}
 
-/// Keeps, from `now` (unix ms) on, an own position: that of a primary, whatever was changed before.
-/// It begins at what `position` returns while all shards are locked; if that is none, nothing
-/// changes. Returns true if there is one.
-pub(crate) fn keep_own(
-    shared: &Shared,
-    position: impl FnOnce() -> Option<StreamPosition>,
-    now: u64,
-) -> Result<bool, CommitError> {
-    let txn = lock_all(shared, now);
-    let Some(position) = position().filter(|_| shared.heap().is_durable()) else {
-        return Ok(false);
-    };
-    begin(txn, shared, position.encode(OWN, shared.heap().epoch())).map(|()| true)
-}
-
-/// Returns the offset of the position that is kept, if data was not changed otherwise.
-pub(crate) fn kept_offset(shared: &Shared) -> Option<u64> {
-    if !shared.keeps_position.load(Relaxed) {
-        return None;
+    /// Returns the place that the last use of the pool left, once.
+    pub fn take(self) -> Option<StreamPosition> {
+        self.take_place().map(|(position, _)| position)
     }
-    let last = last_move(0, &moved(shared))?;
-    Some(last.map_or_else(|| shared.root_word(0, POSITION_ROOT + 1), |(offset, _)| offset))
-}
 
-/// Returns true if a position was kept, and data was changed otherwise.
-fn has_lost(shared: &Shared) -> bool {
-    shared.keeps_position.load(Relaxed) && kept_offset(shared).is_none()
+    /// Like [`Position::take`], with what there is to know of a primary's own place.
+    pub fn take_place(self) -> Option<LeftPosition> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Leaves, at `now` (unix ms), a final place for the next opening, if that is a pool's.
+    /// `position` says which it is, while all shards are locked; commits after that are refused.
+    /// None is left if it is none, or if data was changed otherwise since a place was kept.
+    /// Returns what was left.
+    pub fn leave(
+        self,
+        position: impl FnOnce() -> Option<StreamPosition>,
+        now: u64,
+    ) -> Result<Option<StreamPosition>, CommitError> {
+        let heap = self.shared.heap();
+        let mut txn = lock_all(self.shared, now);
+        let left = position().filter(|_| !self.has_lost());
+        match &left {
+            Some(position) => txn.set_position(position.encode(IS_FINAL, heap.epoch())),
+            None if self.is_kept() => txn.set_position([0; WORDS]),
+            None => return Ok(None),
+        }
+        txn.commit()?;
+        if left.is_some() {
+            heap.pause_held();
+        }
+        Ok(left)
+    }
+
+    /// Keeps a place that moves, from `now` (unix ms) on, if this is a pool. It moves with
+    /// [`Txn::set_stream_position`], survives a crash, and ends with the first other commit of
+    /// data, until all data is replaced ([`Keyspace::set_syncing`]). `position` says where it
+    /// begins, while all shards are locked; none ends what was kept. Returns true if a place is
+    /// kept: not if data was changed otherwise since an earlier one began.
+    ///
+    /// [`Keyspace::set_syncing`]: crate::Keyspace::set_syncing
+    pub fn keep(
+        self,
+        position: impl FnOnce() -> Option<StreamPosition>,
+        now: u64,
+    ) -> Result<bool, CommitError> {
+        let shared = self.shared;
+        let txn = lock_all(shared, now);
+        let Some(position) = position().filter(|_| shared.heap().is_durable()) else {
+            drop(txn);
+            return self.forget(now).map(|()| false);
+        };
+        if self.has_lost() && FaultPoint::StayLost.is_enabled() {
+            return Ok(false);
+        }
+        let words = position.encode(MOVES, shared.heap().epoch());
+        begin(txn, shared, words).map(|()| true)
+    }
+
+    /// Keeps, from `now` (unix ms) on, the place of a primary's data in its own stream, if this is
+    /// a pool, whatever was changed before. It is kept like one of [`Position::keep`], but commits
+    /// may end in another order than that of their offsets. If `position` returns `None`, the
+    /// present place is kept. Returns true if this place is kept.
+    pub fn keep_own(
+        self,
+        position: impl FnOnce() -> Option<StreamPosition>,
+        now: u64,
+    ) -> Result<bool, CommitError> {
+        let shared = self.shared;
+        let txn = lock_all(shared, now);
+        let Some(position) = position().filter(|_| shared.heap().is_durable()) else {
+            return Ok(false);
+        };
+        begin(txn, shared, position.encode(OWN, shared.heap().epoch())).map(|()| true)
+    }
+
+    /// Returns true if commits say where the data is in a stream.
+    #[inline]
+    pub fn is_kept(self) -> bool {
+        self.shared.keeps_position.load(Relaxed)
+    }
+
+    /// Returns the offset of the place that is kept, if data was not changed otherwise since it was
+    /// begun.
+    pub fn kept_offset(self) -> Option<u64> {
+        if !self.is_kept() {
+            return None;
+        }
+        let last = last_move(0, &moved(self.shared))?;
+        let begun = || self.shared.root_word(0, POSITION_ROOT + 1);
+        Some(last.map_or_else(begun, |(offset, _)| offset))
+    }
+
+    /// Returns true if a place was kept, and data was changed otherwise.
+    fn has_lost(self) -> bool {
+        self.is_kept() && self.kept_offset().is_none()
+    }
+
+    /// Moves the place that is kept, at `now` (unix ms), behind commands that changed no data, if
+    /// `offset` is more than `step` bytes ahead of it. This database is selected there. Nothing
+    /// else that a primary sent is committed meanwhile.
+    pub fn advance(self, offset: u64, db: Db, step: u64, now: u64) -> Result<(), CommitError> {
+        match self.kept_offset() {
+            Some(last) if offset > last.saturating_add(step) => {}
+            _ => return Ok(()),
+        }
+        let mut txn = lock_first(self.shared, now);
+        txn.advance_position(offset, db);
+        txn.commit()
+    }
+
+    /// Ends, at `now` (unix ms), what [`Position::keep`] began: the data is not that of a primary
+    /// any more. No shard may be locked by the caller, and nobody commits what a primary sends
+    /// meanwhile.
+    pub fn forget(self, now: u64) -> Result<(), CommitError> {
+        if !self.is_kept() {
+            return Ok(());
+        }
+        let mut txn = lock_first(self.shared, now);
+        txn.forget_position();
+        txn.commit()?;
+        self.shared.keeps_position.store(false, Relaxed);
+        Ok(())
+    }
 }
 
 /// Begins a position that moves, whose words these are, in a transaction that has all shards
@@ -271,39 +337,14 @@ fn begin(mut txn: Txn<'_>, shared: &Shared, words: [u64; WORDS]) -> Result<(), C
     Ok(())
 }
 
-/// Moves a position, at `now` (unix ms), to an offset behind commands that changed no data, if that
-/// is more than `step` bytes ahead. Nothing else that a primary sent is committed meanwhile.
-pub(crate) fn advance(
-    shared: &Shared,
-    offset: u64,
-    db: Db,
-    step: u64,
-    now: u64,
-) -> Result<(), CommitError> {
-    match kept_offset(shared) {
-        Some(last) if offset > last.saturating_add(step) => {}
-        _ => return Ok(()),
-    }
-    let mut txn = Txn::new(shared, [shared.heap().lock(0)].into_iter().collect(), now);
-    txn.advance_position(offset, db);
-    txn.commit()
-}
-
-/// Ends, at `now` (unix ms), what [`keep`] began: the data is not that of a primary any more.
-pub(crate) fn forget(shared: &Shared, now: u64) -> Result<(), CommitError> {
-    if !shared.keeps_position.load(Relaxed) {
-        return Ok(());
-    }
-    let mut txn = Txn::new(shared, [shared.heap().lock(0)].into_iter().collect(), now);
-    txn.forget_position();
-    txn.commit()?;
-    shared.keeps_position.store(false, Relaxed);
-    Ok(())
-}
-
 /// Returns what the last commits of all shards say.
 fn moved(shared: &Shared) -> Vec<u64> {
     (0..shared.shards()).map(|shard| shared.root_word(shard, MOVED_ROOT)).collect()
+}
+
+/// Locks shard 0, which has the place.
+fn lock_first(shared: &Shared, now: u64) -> Txn<'_> {
+    Txn::new(shared, [shared.heap().lock(0)].into_iter().collect(), now)
 }
 
 fn lock_all(shared: &Shared, now: u64) -> Txn<'_> {

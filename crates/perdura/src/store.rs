@@ -87,7 +87,7 @@ impl Perdura {
     pub fn open(options: Options) -> Result<Perdura, OpenError> {
         let _span = span!("open", path = options.path.as_deref().map(tracing::field::debug));
         let keyspace = Arc::new(Keyspace::new(options.heap()?, (options.clock)()));
-        if keyspace.take_position().is_some_and(|position| position.is_replica) {
+        if keyspace.position().take().is_some_and(|position| position.is_replica) {
             keyspace.heap().close()?;
             return Err(OpenError::Replica { path: options.path.unwrap_or_default() });
         }

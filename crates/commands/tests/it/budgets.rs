@@ -437,20 +437,24 @@ fn a_place_in_the_stream_costs_no_fence_and_no_write_loses_it() {
         let (id, offset) = (position.id.to_bytes(), position.end);
         Some(StreamPosition { id, offset, db: None, second: None, is_replica: false })
     };
-    let kept = engine.keyspace().keep_own_position(position, 0);
+    let kept = engine.keyspace().position().keep_own(position, 0);
     assert!(kept.expect("a commit"));
     let mut client = Client::new(&engine);
     for (n, budget) in BUDGETS.iter().enumerate() {
         let (fences, lines) = measure(&mut client, budget, 1000 * (n + 1));
         println!("{:32} fences {fences}, lines {lines} ({})", budget.run, budget.lines);
         assert!(fences <= FENCES, "{}: {fences} fences", budget.run);
-        assert!(engine.keyspace().kept_offset().is_some(), "{} loses the place", budget.run);
+        assert!(
+            engine.keyspace().position().kept_offset().is_some(),
+            "{} loses the place",
+            budget.run
+        );
     }
     assert!(stream.reserves());
     // What changes nothing here, but is sent to replicas, is lost with the commits before it.
     for request in ["FLUSHALL", "FLUSHALL", "SELECT 3", "FLUSHDB", "FUNCTION FLUSH"] {
         client.run(request);
-        assert_eq!(engine.keyspace().kept_offset(), Some(stream.end()), "{request}");
+        assert_eq!(engine.keyspace().position().kept_offset(), Some(stream.end()), "{request}");
     }
 }
 

@@ -90,7 +90,7 @@ impl<'u> Unit<'u> {
         let mut committed = None;
         if changed || txn.is_dirty() || self.needs_home(txn) {
             self.check_role()?;
-            let keeps_position = self.engine.keyspace().keeps_position();
+            let keeps_position = self.engine.keyspace().position().is_kept();
             if keeps_position {
                 // A place in the stream stays, also that of a commit that is refused.
                 self.engine.keyspace().heap().check_open()?;
@@ -140,7 +140,7 @@ impl<'u> Unit<'u> {
     /// otherwise replicas would execute it on data that is there again.
     #[inline]
     fn needs_home(&self, txn: &Txn<'_>) -> bool {
-        self.engine.keyspace().keeps_position() && self.are_homeless(txn)
+        self.engine.keyspace().position().is_kept() && self.are_homeless(txn)
     }
 
     #[cold]

@@ -42,10 +42,10 @@ fn a_position_is_found_until_data_is_changed_or_another_program_opens_the_pool()
             true => Keyspace::new(open(&path), NOW),
             false => emulated(&path, SHARDS),
         };
-        assert_eq!(ks.take_position(), None);
+        assert_eq!(ks.position().take(), None);
         let left = position(offset);
         let leave = |ks: &Keyspace| {
-            ks.leave_position(|| Some(left), NOW).expect("a commit");
+            ks.position().leave(|| Some(left), NOW).expect("a commit");
             close(ks.heap());
         };
         leave(&ks);
@@ -53,14 +53,14 @@ fn a_position_is_found_until_data_is_changed_or_another_program_opens_the_pool()
         // Crashes, or starts that are given up: nothing is closed.
         for _ in 0..2 {
             let ks = Keyspace::new(open(&path), NOW);
-            assert_eq!(ks.take_position(), Some(left));
-            assert_eq!(ks.take_position(), None);
+            assert_eq!(ks.position().take(), Some(left));
+            assert_eq!(ks.position().take(), None);
         }
         let ks = Keyspace::new(open(&path), NOW);
         set(&ks, "key", None);
         drop(ks);
         let ks = Keyspace::new(open(&path), NOW);
-        assert_eq!(ks.take_position(), None);
+        assert_eq!(ks.position().take(), None);
         leave(&ks);
         drop(ks);
         // A program that does not know positions.
@@ -68,7 +68,7 @@ fn a_position_is_found_until_data_is_changed_or_another_program_opens_the_pool()
         close(&heap);
         drop(heap);
         let ks = Keyspace::new(open(&path), NOW);
-        assert_eq!(ks.take_position(), None);
+        assert_eq!(ks.position().take(), None);
         close(ks.heap());
     }
 }
@@ -79,7 +79,7 @@ fn a_position_costs_one_fence_and_none_costs_nothing() {
     let path = dir.path().join("pool");
     let ks = emulated(&path, SHARDS);
     let before = pmem::counters();
-    ks.leave_position(|| Some(position(5)), NOW).expect("a commit");
+    ks.position().leave(|| Some(position(5)), NOW).expect("a commit");
     assert_eq!(pmem::counters().since(&before).fences, 1);
     close(ks.heap());
     drop(ks);
@@ -88,7 +88,7 @@ fn a_position_costs_one_fence_and_none_costs_nothing() {
         let before = pmem::counters();
         let ks = Keyspace::new(heap, NOW);
         let fences = pmem::counters().since(&before).fences;
-        assert_eq!(ks.leave_position(|| None, NOW), Ok(None));
+        assert_eq!(ks.position().leave(|| None, NOW), Ok(None));
         close(ks.heap());
         fences
     });
@@ -111,13 +111,13 @@ fn after(more: impl FnOnce(&Keyspace)) -> Option<(u64, Option<u8>)> {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("pool");
     let ks = emulated(&path, SHARDS);
-    assert!(ks.keep_position(|| Some(position(70)), NOW).expect("a commit"));
-    assert!(ks.keeps_position());
+    assert!(ks.position().keep(|| Some(position(70)), NOW).expect("a commit"));
+    assert!(ks.position().is_kept());
     more(&ks);
     drop(ks);
     let ks = Keyspace::new(open(&path), NOW);
-    let found = ks.take_position();
-    assert_eq!(ks.keeps_position(), found.is_some(), "it is kept from the beginning");
+    let found = ks.position().take();
+    assert_eq!(ks.position().is_kept(), found.is_some(), "it is kept from the beginning");
     let found = found?;
     assert_eq!((found.id, found.second), (position(70).id, position(70).second));
     Some((found.offset, found.db))
@@ -148,7 +148,7 @@ fn a_change_that_is_in_no_stream_ends_the_place() {
     assert_eq!(own(None), None);
     assert_eq!(own(Some((72, db(0)))), None, "whatever comes afterwards");
     assert_eq!(after(|ks| set(ks, "a", Some((1 << 59, db(0))))), None, "no word can have it");
-    assert_eq!(after(|ks| ks.forget_position(NOW).expect("a commit")), None);
+    assert_eq!(after(|ks| ks.position().forget(NOW).expect("a commit")), None);
     let syncs = |ks: &Keyspace| {
         ks.set_syncing(true, NOW).expect("a commit");
         ks.set_syncing(false, NOW).expect("a commit");
@@ -157,20 +157,20 @@ fn a_change_that_is_in_no_stream_ends_the_place() {
     assert_eq!(after(syncs), None);
     let kept_anew = |ks: &Keyspace| {
         set(ks, "a", None);
-        assert!(!ks.keep_position(|| Some(position(6)), NOW).expect("a commit"));
+        assert!(!ks.position().keep(|| Some(position(6)), NOW).expect("a commit"));
         set(ks, "a", Some((72, db(0))));
     };
     assert_eq!(after(kept_anew), None, "the link to the primary was only interrupted");
     let ended = |ks: &Keyspace| {
-        assert!(!ks.keep_position(|| None, NOW).expect("a commit"));
-        assert!(!ks.keeps_position());
+        assert!(!ks.position().keep(|| None, NOW).expect("a commit"));
+        assert!(!ks.position().is_kept());
     };
     assert_eq!(after(ended), None);
     let all_replaced = |ks: &Keyspace| {
         set(ks, "a", None);
         ks.set_syncing(true, NOW).expect("a commit");
         ks.set_syncing(false, NOW).expect("a commit");
-        assert!(ks.keep_position(|| Some(position(70)), NOW).expect("a commit"));
+        assert!(ks.position().keep(|| Some(position(70)), NOW).expect("a commit"));
     };
     assert_eq!(after(all_replaced), Some((70, Some(3))));
 }
@@ -179,7 +179,7 @@ fn a_change_that_is_in_no_stream_ends_the_place() {
 fn a_place_moves_behind_what_changed_no_data() {
     let advance = |ks: &Keyspace, offset, step| {
         let before = pmem::counters();
-        ks.advance_position(offset, db(5), step, NOW).expect("a commit");
+        ks.position().advance(offset, db(5), step, NOW).expect("a commit");
         pmem::counters().since(&before).fences
     };
     let found = after(|ks| {
@@ -206,14 +206,14 @@ fn a_place_moves_behind_what_changed_no_data() {
 #[test]
 fn a_clean_end_leaves_no_place_of_data_that_was_changed_otherwise() {
     let end = StreamPosition { offset: 90, ..position(70) };
-    let leave = |ks: &Keyspace| ks.leave_position(|| Some(end), NOW).expect("a commit");
+    let leave = |ks: &Keyspace| ks.position().leave(|| Some(end), NOW).expect("a commit");
     assert_eq!(after(|ks| assert!(leave(ks).is_some())), Some((90, Some(3))));
     let changed = |ks: &Keyspace| {
         set(ks, "a", None);
         assert_eq!(leave(ks), None);
     };
     assert_eq!(after(changed), None);
-    let none = |ks: &Keyspace| assert_eq!(ks.leave_position(|| None, NOW), Ok(None));
+    let none = |ks: &Keyspace| assert_eq!(ks.position().leave(|| None, NOW), Ok(None));
     assert_eq!(after(none), None);
 }
 
@@ -229,7 +229,7 @@ fn a_place_that_is_kept_costs_no_fence() {
     };
     let _ = [cost(None), cost(None)];
     let without = cost(None);
-    assert!(ks.keep_position(|| Some(position(70)), NOW).expect("a commit"));
+    assert!(ks.position().keep(|| Some(position(70)), NOW).expect("a commit"));
     let _ = cost(Some((80, db(0))));
     let with = cost(Some((90, db(0))));
     assert_eq!(with.0, without.0, "{with:?}, {without:?}");
@@ -247,27 +247,27 @@ fn a_primarys_own_place_says_which_commits_there_are() {
         set(ks, &name.expect("a key"), offset.map(|offset| (offset, db(0))));
     };
     set_in(&ks, 0, None);
-    assert!(ks.keep_own_position(|| Some(position(70)), NOW).expect("a commit"));
+    assert!(ks.position().keep_own(|| Some(position(70)), NOW).expect("a commit"));
     set_in(&ks, 1, Some(90));
     set_in(&ks, 0, Some(80));
     drop(ks);
     // A start that is given up changes nothing of it.
     for _ in 0..2 {
         let ks = Keyspace::new(open(&path), NOW);
-        let (found, own) = ks.take_place().expect("a place");
+        let (found, own) = ks.position().take_place().expect("a place");
         let expected = StreamPosition { offset: 90, db: Some(0), ..position(70) };
         assert_eq!(found, expected);
         assert_eq!(own, Some(OwnPlace { begun: 70, shards: vec![80, 90] }));
-        assert_eq!(ks.kept_offset(), Some(90));
+        assert_eq!(ks.position().kept_offset(), Some(90));
     }
     let ks = Keyspace::new(open(&path), NOW);
     set_in(&ks, 0, None);
-    assert_eq!(ks.kept_offset(), None);
-    assert!(!ks.keep_own_position(|| None, NOW).expect("no commit"));
-    assert!(ks.keep_own_position(|| Some(position(100)), NOW).expect("a commit"));
+    assert_eq!(ks.position().kept_offset(), None);
+    assert!(!ks.position().keep_own(|| None, NOW).expect("no commit"));
+    assert!(ks.position().keep_own(|| Some(position(100)), NOW).expect("a commit"));
     drop(ks);
     let ks = Keyspace::new(open(&path), NOW);
-    let (found, own) = ks.take_place().expect("a place");
+    let (found, own) = ks.position().take_place().expect("a place");
     assert_eq!(found, position(100));
     assert_eq!(own, Some(OwnPlace { begun: 100, shards: vec![0, 0] }));
 }

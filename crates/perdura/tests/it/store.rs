@@ -479,19 +479,19 @@ fn the_pool_of_a_replica_is_refused() {
     };
     // After a crash of the replica, and after a clean end; a refusal changes nothing.
     let ks = map();
-    assert!(ks.keep_position(|| Some(at(true)), 0).expect("a commit"));
+    assert!(ks.position().keep(|| Some(at(true)), 0).expect("a commit"));
     drop(ks);
     (0..3).for_each(|_| refused());
     let ks = map();
-    assert_eq!(ks.take_position(), Some(at(true)));
-    ks.leave_position(|| Some(at(true)), 0).expect("a commit");
+    assert_eq!(ks.position().take(), Some(at(true)));
+    ks.position().leave(|| Some(at(true)), 0).expect("a commit");
     ks.heap().close().expect("a clean close");
     drop(ks);
     (0..2).for_each(|_| refused());
 
     // That of a primary, whose replicas get all data afterwards.
     let ks = map();
-    ks.leave_position(|| Some(at(false)), 0).expect("a commit");
+    ks.position().leave(|| Some(at(false)), 0).expect("a commit");
     ks.heap().close().expect("a clean close");
     drop(ks);
     let store = Perdura::open(options()).expect("the pool of a primary");

@@ -30,7 +30,8 @@ pub(crate) struct FoundPlace {
 
 /// Returns the place that the opening of the pool has found.
 pub(crate) fn found(keyspace: &Keyspace) -> Option<FoundPlace> {
-    let (position, own) = keyspace.take_place().filter(|_| !keyspace.has_media_errors())?;
+    let (position, own) =
+        keyspace.position().take_place().filter(|_| !keyspace.has_media_errors())?;
     sync(keyspace);
     let StreamPosition { id, offset, db, second, is_replica: _ } = position;
     let position = Position {
@@ -198,7 +199,7 @@ pub(crate) fn keep(shared: &Shared, epoch: u64) -> Result<(), CommitError> {
     let engine = &shared.engine;
     let of_epoch = |position: &Position| position.epoch == epoch;
     let position = || present(engine).filter(of_epoch).map(|position| saved(position, true));
-    if engine.keyspace().keep_position(position, engine.clock().unix_ms())? {
+    if engine.keyspace().position().keep(position, engine.clock().unix_ms())? {
         sync(engine.keyspace());
     }
     Ok(())
@@ -221,7 +222,7 @@ pub(crate) fn advance(shared: &Shared, epoch: u64) {
     if let Some(db) = db.filter(|_| now == epoch) {
         let time = engine.clock().unix_ms();
         // If it fails, the place is where it was.
-        let _ = engine.keyspace().advance_position(end, db, STEP, time);
+        let _ = engine.keyspace().position().advance(end, db, STEP, time);
     }
 }
 
@@ -247,7 +248,7 @@ fn waits_for_own(shared: &Shared) -> bool {
     let engine = &shared.engine;
     engine.replication().takes_effects()
         && engine.replication().stream().is_on()
-        && engine.keyspace().kept_offset().is_some()
+        && engine.keyspace().position().kept_offset().is_some()
         && RingFile::size(&shared.config.values()).is_some()
         && RingFile::of(&shared.store).is_some()
 }
@@ -268,7 +269,7 @@ fn try_alone(shared: &Shared) -> Option<MutexGuard<'_, PlaceTries>> {
 
 fn forget_kept(shared: &Shared) {
     let engine = &shared.engine;
-    if let Err(error) = engine.keyspace().forget_position(engine.clock().unix_ms()) {
+    if let Err(error) = engine.keyspace().position().forget(engine.clock().unix_ms()) {
         tracing::warn!("The place in the replication stream cannot be made void: {error}");
     }
 }
@@ -301,7 +302,7 @@ impl OwnPlaceCare {
             }
             return;
         }
-        let is_kept = stream.reserves() && engine.keyspace().kept_offset().is_some();
+        let is_kept = stream.reserves() && engine.keyspace().position().kept_offset().is_some();
         let since = self.tried.map(|tried| now.saturating_sub(tried));
         let Some(mut tries) = try_alone(shared) else { return };
         if is_kept && since.is_some_and(|since| since > LONGEST_RETRY) {
@@ -365,7 +366,7 @@ fn begin_own(shared: &Shared, values: &Values, tries: &mut PlaceTries) {
             unnamed.0 = Some(stream);
             stream.begin_ring(KEPT.min(size / 2), ring).map(|position| saved(position, false))
         };
-        let kept = engine.keyspace().keep_own_position(position, engine.clock().unix_ms());
+        let kept = engine.keyspace().position().keep_own(position, engine.clock().unix_ms());
         kept.map_err(|error| error.to_string())
     });
     let kept = begun.and_then(|kept| match kept {
@@ -437,13 +438,13 @@ pub(crate) fn leave(shared: &Shared) {
     }
     let _alone = alone(shared);
     let (keyspace, is_replica) = (engine.keyspace(), engine.replication().is_replica());
-    let has_lost = keyspace.keeps_position() && keyspace.kept_offset().is_none();
+    let has_lost = keyspace.position().is_kept() && keyspace.position().kept_offset().is_none();
     if !is_replica && has_lost {
         // What this server has changed since it is the primary is in its own history.
         forget_kept(shared);
     }
     let position = || present(engine).map(|position| saved(position, is_replica));
-    match keyspace.leave_position(position, engine.clock().unix_ms()) {
+    match keyspace.position().leave(position, engine.clock().unix_ms()) {
         Ok(left) => {
             if let Some(StreamPosition { offset, .. }) = left {
                 tracing::info!("Replication can continue at offset {offset}");

@@ -170,7 +170,7 @@ fn after_a_commit_of_unknown_outcome_nothing_is_sent_and_no_data_has_a_place() {
     let stream = engine.replication().stream();
     position::begin(&stage.shared);
     let began = Instant::now();
-    while !(stream.reserves() && engine.keyspace().kept_offset().is_some()) {
+    while !(stream.reserves() && engine.keyspace().position().kept_offset().is_some()) {
         assert!(began.elapsed() < PATIENCE, "no place is kept");
         std::thread::sleep(Duration::from_millis(1));
     }

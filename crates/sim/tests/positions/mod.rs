@@ -141,7 +141,7 @@ impl Workload for Positions {
         drop(txn);
         let checked = ks.check().map_err(|error| error.to_string())?;
         assert_eq!(checked.keys, keys.len() as u64);
-        let found = ks.take_position();
+        let found = ks.position().take();
         if let Some(found) = found {
             assert_eq!(found, position(found.offset));
             self.found.fetch_add(1, Relaxed);
@@ -206,11 +206,11 @@ impl Workload for Positions {
                 Action::Own(number) => toggle(ks, &state, number, None)?,
                 Action::Keep(number) => {
                     let at = state.offset(number);
-                    let keeps = ks.keep_position(|| Some(position(at)), NOW).map_err(text)?;
+                    let keeps = ks.position().keep(|| Some(position(at)), NOW).map_err(text)?;
                     last = if keeps { Some(number) } else { last };
                 }
                 Action::Forget => {
-                    ks.forget_position(NOW).map_err(text)?;
+                    ks.position().forget(NOW).map_err(text)?;
                     last = None;
                 }
                 Action::Sync => {
@@ -220,10 +220,10 @@ impl Workload for Positions {
                 }
                 Action::Leave => {
                     let at = state.offset(last.unwrap_or_default());
-                    ks.leave_position(|| Some(position(at)), NOW).map_err(text)?;
+                    ks.position().leave(|| Some(position(at)), NOW).map_err(text)?;
                 }
                 Action::End => {
-                    ks.leave_position(|| None, NOW).map_err(text)?;
+                    ks.position().leave(|| None, NOW).map_err(text)?;
                 }
             }
             promises.push((incarnation.mark(), Promise::exactly(state.clone())));

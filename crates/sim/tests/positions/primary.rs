@@ -104,7 +104,7 @@ fn saved(position: &Position) -> StreamPosition {
 
 /// Returns the place that an opening has found, with what one of the rings says.
 pub(crate) fn found(ks: &Keyspace, rings: [&[u8]; 2]) -> Option<Found> {
-    let (position, own) = ks.take_place()?;
+    let (position, own) = ks.position().take_place()?;
     let end = position.offset;
     let id = Id::from_random(position.id);
     let found = Found { id, begun: end, end, until: end, ..Found::default() };
@@ -150,7 +150,7 @@ impl<'m> Primary<'m> {
         let stream = Arc::new(Stream::new(id(), 1 << 20));
         stream.switch_on();
         if found.is_some_and(|found| !found.is_whole) {
-            ks.forget_position(NOW).expect("a commit");
+            ks.position().forget(NOW).expect("a commit");
         }
         if let Some(Found { id: of, end, until, bytes, .. }) = found.filter(|found| found.is_whole)
         {
@@ -302,7 +302,7 @@ impl<'m> Primary<'m> {
         let changed = txn.dirty().next();
         let home = changed.or_else(|| txn.locked().next()).ok_or("a shard")?;
         let reserved = undivided(|| {
-            let is_kept = self.ks.keeps_position();
+            let is_kept = self.ks.position().is_kept();
             let reserved = bytes
                 .filter(|_| is_kept)
                 .and_then(|bytes| self.stream.reserve(home, of, of, bytes));
@@ -400,7 +400,7 @@ impl<'m> Primary<'m> {
                 Some(saved(&position))
             })
         };
-        let kept = self.ks.keep_own_position(position, NOW).map_err(|error| error.to_string())?;
+        let kept = self.ks.position().keep_own(position, NOW).map_err(|error| error.to_string())?;
         if !kept {
             if !is_named {
                 self.stream.end_ring();
@@ -430,7 +430,7 @@ impl<'m> Primary<'m> {
             }));
             Some(saved(&position))
         };
-        self.ks.leave_position(position, NOW).map_err(|error| error.to_string())?;
+        self.ks.position().leave(position, NOW).map_err(|error| error.to_string())?;
         self.media.settle()?;
         self.mark(Meaning::Kept);
         Ok(())

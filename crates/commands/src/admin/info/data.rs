@@ -131,7 +131,7 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     page.line("pool_limit", heap.largest_size());
     page.line("pool_shards", heap.shards());
     page.line("pool_damaged", heap.damaged());
-    let kept = engine.keyspace().kept_offset();
+    let kept = engine.keyspace().position().kept_offset();
     page.line("pool_stream_offset", kept.map_or(-1, |offset| offset as i64));
     snapshot(page);
     damage(page);
