@@ -120,10 +120,9 @@ impl Region {
         simulate_files();
         let len = pool.size().expect("the length of the pool's file");
         let mapping = Mapping::simulated(reserve.max(len as usize));
-        let mut image = vec![0; len as usize];
-        pool.read_at(&mut image, 0).expect("the pool's file");
-        // SAFETY: the mapping is new, writable, and at least as long as the image.
-        unsafe { std::ptr::copy_nonoverlapping(image.as_ptr(), mapping.base(), image.len()) };
+        // SAFETY: the mapping is new, writable, full of zeros and at least as long as the file.
+        let image = unsafe { std::slice::from_raw_parts_mut(mapping.base(), len as usize) };
+        pool.read_at(image, 0).expect("the pool's file");
         let parts = Parts {
             watch: Watch::none(),
             mapping,

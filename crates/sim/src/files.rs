@@ -26,6 +26,7 @@
 
 use crate::clock::SimulatedClock;
 use crate::file_calls::{Counted, Failure, Failures, FileCall};
+use crate::pages::Pages;
 use crate::scheduler::{self, At};
 use crate::simulated_lines::SimulatedLines;
 use pmem::{LINE, MappedLines, Storage};
@@ -106,8 +107,8 @@ impl Stored {
 /// One file: what is certain, and what is not.
 #[derive(Clone, Debug, Default)]
 struct FileState {
-    durable: Vec<u8>,
-    cached: Vec<u8>,
+    durable: Pages,
+    cached: Pages,
     /// Writes that the next sync makes certain,
     dirty: Vec<Piece>,
     /// ... those of the sync under way, and the file's length when it began.
@@ -138,10 +139,8 @@ fn pieces(at: u64, bytes: &[u8], unit: usize) -> impl Iterator<Item = Piece> {
     })
 }
 
-fn put(file: &mut Vec<u8>, piece: &Piece) {
-    let end = piece.at + piece.bytes.len();
-    file.resize(file.len().max(end), 0);
-    file[piece.at..end].copy_from_slice(&piece.bytes);
+fn put(file: &mut Pages, piece: &Piece) {
+    file.put(piece.at, &piece.bytes);
 }
 
 impl FileState {
@@ -186,7 +185,7 @@ impl FileState {
     }
 
     fn cut(&mut self, len: usize) {
-        self.cached.truncate(len);
+        self.cached.resize(len.min(self.cached.len()));
         for pieces in [&mut self.dirty, &mut self.syncing, &mut self.forgotten] {
             pieces.retain(|piece| piece.at + piece.bytes.len() <= len);
         }
@@ -213,13 +212,13 @@ impl FileState {
         }
         self.stored.drain(..).for_each(|one| put(&mut self.durable, &one.piece));
         let longest = self.syncing_len.max(self.durable.len()).min(self.cached.len());
-        self.durable.resize(longest, 0);
+        self.durable.resize(longest);
     }
 
-    fn after_power_loss(&self, mut arrives: impl FnMut() -> bool) -> Vec<u8> {
+    fn after_power_loss(&self, mut arrives: impl FnMut() -> bool) -> Pages {
         let mut left = self.durable.clone();
         if arrives() {
-            left.resize(self.cached.len(), 0);
+            left.resize(self.cached.len());
         }
         let stored = self.stored.iter().map(|one| &one.piece);
         let uncertain = self.forgotten.iter().chain(&self.syncing).chain(&self.dirty).chain(stored);
@@ -239,7 +238,7 @@ impl FilesState {
     pub fn apply(&mut self, event: &FileEvent) {
         match event {
             FileEvent::Write(name, at, bytes) => self.file(*name).write(*at, bytes),
-            FileEvent::Grow(name, len) => self.file(*name).cached.resize(*len as usize, 0),
+            FileEvent::Grow(name, len) => self.file(*name).cached.resize(*len as usize),
             FileEvent::Cut(name, len) => self.file(*name).cut(*len as usize),
             FileEvent::SyncBegin(name) => self.file(*name).begin_sync(),
             FileEvent::Sync(name, well) => self.file(*name).sync(*well),
@@ -291,10 +290,7 @@ impl FilesState {
         if !is_named {
             files[Named::Journal as usize] = FileState::default();
         }
-        FilesState {
-            is_named: is_named && !files[Named::Journal as usize].cached.is_empty(),
-            files,
-        }
+        FilesState { is_named: is_named && files[Named::Journal as usize].cached.len() > 0, files }
     }
 }
 
@@ -314,10 +310,7 @@ impl FilesState {
         let written: BTreeSet<_> = written.collect();
         let FileState { durable, cached, .. } = left.file(name);
         for at in written.into_iter().filter(|_| tears()) {
-            let end = durable.len().min(at + BLOCK);
-            if at < end {
-                durable[at..end].fill(TORN);
-            }
+            durable.fill(at, BLOCK, TORN);
         }
         cached.clone_from(durable);
         left
@@ -496,10 +489,8 @@ impl Storage for SimulatedFile {
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
         self.call(FileCall::Read, bytes.len(), |recorded| {
             recorded.failures.of(FileCall::Read).map_or(Ok(()), Err)?;
-            let file = &recorded.state.file(self.name).cached;
-            let range = file.get(at as usize..at as usize + bytes.len());
-            bytes.copy_from_slice(range.ok_or(io::ErrorKind::UnexpectedEof)?);
-            Ok(())
+            let is_read = recorded.state.file(self.name).cached.read(bytes, at as usize);
+            is_read.then_some(()).ok_or(io::ErrorKind::UnexpectedEof.into())
         })
     }
 
@@ -580,7 +571,7 @@ mod tests {
                     rest >>= 1;
                     arrives
                 });
-                left.files[0].durable.clone()
+                left.files[0].durable.to_vec()
             })
             .collect();
         found.sort();
@@ -621,7 +612,7 @@ mod tests {
         journal.write_at(&[2; 2], BLOCK as u64 + 700).unwrap();
         let left = |tears: bool| {
             let mut state = files.state().after_torn_blocks(Named::Journal, || false, || tears);
-            state.file(Named::Journal).cached.clone()
+            state.file(Named::Journal).cached.to_vec()
         };
         assert_eq!(left(false), [1; 3 * BLOCK]);
         let torn = left(true);
@@ -638,7 +629,7 @@ mod tests {
         journal.sync().unwrap();
         let left = |files: &SimulatedFiles| {
             let mut left = files.state().after_power_loss(|| false);
-            left.file(Named::Journal).durable.clone()
+            left.file(Named::Journal).durable.to_vec()
         };
         assert_eq!(left(&files), []);
         journal.sync_name().unwrap();
@@ -676,7 +667,8 @@ mod tests {
                 rest >>= 1;
                 arrives
             });
-            (left.files[1].durable[0], left.files[1].durable[8])
+            let bytes = left.files[1].durable.to_vec();
+            (bytes[0], bytes[8])
         };
         (0..1 << 12).map(words).collect()
     }

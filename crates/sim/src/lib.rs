@@ -26,6 +26,7 @@ mod failure;
 mod file_calls;
 mod files;
 mod medium;
+mod pages;
 mod scheduler;
 mod scratch;
 mod shrink;
