@@ -70,6 +70,12 @@ struct Fence {
     position: u64,
 }
 
+impl Fence {
+    fn has(&self, line: u64) -> bool {
+        self.lines.binary_search(&line).is_ok()
+    }
+}
+
 /// What the writers have done since the pool was opened.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
@@ -190,10 +196,10 @@ impl History {
             fence.lines.iter().for_each(|line| expected[*line as usize] = n + 1);
         }
         // Of the newest fence, any words may be there.
-        let last = newest.checked_sub(1).map_or(&[][..], |at| &fences[at].lines);
+        let last = newest.checked_sub(1).map(|at| &fences[at]);
         let mut all = in_shared == newest;
         for (line, found) in counts.iter().enumerate() {
-            let is_last = last.contains(&(line as u64));
+            let is_last = last.is_some_and(|fence| fence.has(line as u64));
             all &= !is_last || found.iter().all(|count| *count == newest);
             let may_be = |count: &usize| *count == expected[line] || is_last && *count == newest;
             if let Some(other) = found.iter().find(|count| !may_be(count)) {
@@ -212,11 +218,13 @@ impl History {
         let mut counts = vec![[0; 8]; LINES as usize];
         for line in own_lines(writer, GROWN) {
             let at = line as usize;
+            if found.lines[at] == self.base.lines[at] {
+                continue;
+            }
             for (word, value) in found.lines[at].into_iter().enumerate() {
                 let count = self.count(writer, value, self.base.lines[at][word]);
-                let is_its = |count: &usize| {
-                    *count == 0 || self.fences[writer][*count - 1].lines.contains(&line)
-                };
+                let is_its =
+                    |count: &usize| *count == 0 || self.fences[writer][*count - 1].has(line);
                 counts[at][word] = count.filter(is_its).ok_or_else(|| {
                     format!("line {line} of writer {writer} holds {value:x}, which it never did")
                 })?;
