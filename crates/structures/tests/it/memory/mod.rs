@@ -6,28 +6,20 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod blocks;
+mod words;
 
+use std::cell::Cell;
+use std::collections::HashMap;
+
+use blocks::{Block, Blocks};
 use heap::{Full, MAX_BLOCK, Ptr, View};
 use proptest::test_runner::Config;
 use structures::{Fill, Store};
+use words::Words;
 
 /// Words below this offset belong to the test: roots.
 const ROOTS: u64 = 4096;
-
-#[derive(Clone, Debug, Default)]
-struct Block {
-    capacity: usize,
-    /// Length of the bytes that readers may know, from the start.
-    published: Option<usize>,
-    /// Reserved by the open transaction.
-    fresh: bool,
-    /// Freed by the open transaction.
-    freed: bool,
-    /// Ranges written before publication: one from the start if in order, else single ones.
-    written: Vec<std::ops::Range<usize>>,
-}
 
 /// The cost of the open transaction, or of the last committed one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,11 +32,10 @@ pub(crate) struct Cost {
 
 pub(crate) struct Memory {
     bytes: Vec<u8>,
-    blocks: BTreeMap<u64, Block>,
+    blocks: Blocks,
     free: HashMap<usize, Vec<u64>>,
     staged: HashMap<u64, u64>,
-    /// Sorted, so that a range is found at once, however long it is.
-    logged: BTreeSet<u64>,
+    logged: Words,
     cost: Cost,
     /// Blocks that the open transaction reserved or freed.
     touched: Vec<u64>,
@@ -66,10 +57,10 @@ impl Memory {
     pub(crate) fn new() -> Memory {
         Memory {
             bytes: vec![0; ROOTS as usize],
-            blocks: BTreeMap::new(),
+            blocks: Blocks::default(),
             free: HashMap::new(),
             staged: HashMap::new(),
-            logged: BTreeSet::new(),
+            logged: Words::default(),
             cost: Cost::default(),
             touched: Vec::new(),
             reservations_left: usize::MAX,
@@ -93,7 +84,7 @@ impl Memory {
         let mut cost = std::mem::take(&mut self.cost);
         cost.words = staged.len();
         for at in std::mem::take(&mut self.touched) {
-            match self.blocks.get_mut(&at) {
+            match self.blocks.get_mut(at) {
                 Some(block) if block.freed || block.published.is_none() => self.forget(at),
                 Some(block) => block.fresh = false,
                 None => {}
@@ -106,7 +97,7 @@ impl Memory {
         self.staged.clear();
         self.cost = Cost::default();
         for at in std::mem::take(&mut self.touched) {
-            match self.blocks.get_mut(&at) {
+            match self.blocks.get_mut(at) {
                 Some(block) if block.fresh => self.forget(at),
                 Some(block) => block.freed = false,
                 None => {}
@@ -116,12 +107,12 @@ impl Memory {
 
     /// Returns the allocated blocks.
     pub(crate) fn blocks(&self) -> Vec<Ptr> {
-        self.blocks.keys().map(|&at| Ptr::from_raw(at)).collect()
+        self.blocks.iter().map(|(at, _)| Ptr::from_raw(at)).collect()
     }
 
     /// Returns the number of bytes in allocated blocks.
     pub(crate) fn used(&self) -> usize {
-        self.blocks.values().map(|block| block.capacity).sum()
+        self.blocks.iter().map(|(_, block)| block.capacity).sum()
     }
 
     /// Flips a bit, as a bad medium does.
@@ -141,13 +132,10 @@ impl Memory {
     }
 
     fn forget(&mut self, at: u64) {
-        let block = self.blocks.remove(&at).expect("a block");
+        let block = self.blocks.remove(at).expect("a block");
         let range = at as usize..at as usize + block.capacity;
         self.bytes[range.clone()].fill(0xdd);
-        let words = range.start as u64..range.end as u64;
-        while let Some(&word) = self.logged.range(words.clone()).next() {
-            self.logged.remove(&word);
-        }
+        self.logged.remove_all(range.start as u64..range.end as u64);
         self.free.entry(block.capacity).or_default().push(at);
     }
 
@@ -155,13 +143,8 @@ impl Memory {
         self.bytes[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
     }
 
-    fn block_with(&self, at: u64) -> Option<(u64, &Block)> {
-        let (&start, block) = self.blocks.range(..=at).next_back()?;
-        (at < start + block.capacity as u64).then_some((start, block))
-    }
-
     fn write_range(&mut self, fresh: &Reserved, range: std::ops::Range<usize>) {
-        let block = self.blocks.get_mut(&fresh.0).expect("a reserved block");
+        let block = self.blocks.get_mut(fresh.0).expect("a reserved block");
         assert!(block.fresh && block.published.is_none(), "write to what is published");
         assert!(range.end <= block.capacity, "write past the block");
         block.written.push(range);
@@ -198,7 +181,7 @@ impl View for Memory {
         let at = at.raw();
         assert!(at.is_multiple_of(8));
         let readable =
-            at < ROOTS || self.block_with(at).is_some_and(|(_, b)| b.published.is_some());
+            at < ROOTS || self.blocks.with(at).is_some_and(|(_, b)| b.published.is_some());
         assert!(readable, "a word of no block at {at:#x}");
         self.staged.get(&at).copied().unwrap_or_else(|| {
             u64::from_le_bytes(self.bytes[at as usize..at as usize + 8].try_into().expect("8"))
@@ -210,10 +193,10 @@ impl View for Memory {
         if len == 0 {
             return &[];
         }
-        let (start, block) = self.block_with(at).expect("bytes of a block");
+        let (start, block) = self.blocks.with(at).expect("bytes of a block");
         let published = start + block.published.expect("bytes of a published block") as u64;
         assert!(at + len as u64 <= published, "bytes behind the published length");
-        assert!(self.logged.range(at & !7..at + len as u64).next().is_none(), "logged as words");
+        assert!(!self.logged.any(at & !7..at + len as u64), "logged as words");
         &self.bytes[at as usize..at as usize + len]
     }
 
@@ -240,7 +223,7 @@ impl Fill for Memory {
     }
 
     fn fresh_capacity(&self, fresh: &Reserved) -> usize {
-        self.blocks[&fresh.0].capacity
+        self.blocks.get(fresh.0).expect("a reserved block").capacity
     }
 
     fn write(&mut self, fresh: &Reserved, at: usize, bytes: &[u8]) {
@@ -255,7 +238,7 @@ impl Fill for Memory {
     }
 
     fn publish(&mut self, fresh: Reserved, len: usize) -> Ptr {
-        let block = self.blocks.get_mut(&fresh.0).expect("a reserved block");
+        let block = self.blocks.get_mut(fresh.0).expect("a reserved block");
         let mut written = std::mem::take(&mut block.written);
         written.sort_by_key(|range| range.start);
         let upto = written
@@ -277,7 +260,7 @@ impl Store for Memory {
             self.staged.insert(at, value);
             return;
         }
-        let (start, block) = self.block_with(at).expect("a word of a block");
+        let (start, block) = self.blocks.with(at).expect("a word of a block");
         assert!(!block.freed, "a word of a freed block");
         let published = block.published.expect("a word of a published block");
         assert!(at + 8 <= start + published as u64, "a word behind the published length");
@@ -290,7 +273,7 @@ impl Store for Memory {
     }
 
     fn append(&mut self, block: Ptr, at: usize, bytes: &[u8]) {
-        let entry = self.blocks.get_mut(&block.raw()).expect("a block");
+        let entry = self.blocks.get_mut(block.raw()).expect("a block");
         assert!(!entry.freed);
         assert_eq!(entry.published, Some(at), "an append not at the end");
         assert!(at + bytes.len() <= entry.capacity, "an append past the block");
@@ -301,12 +284,12 @@ impl Store for Memory {
     }
 
     fn capacity(&self, block: Ptr) -> usize {
-        self.blocks[&block.raw()].capacity
+        self.blocks.get(block.raw()).expect("a block").capacity
     }
 
     fn free(&mut self, block: Ptr) {
         self.touched.push(block.raw());
-        let block = self.blocks.get_mut(&block.raw()).expect("a block to free");
+        let block = self.blocks.get_mut(block.raw()).expect("a block to free");
         assert!(block.published.is_some(), "freed before it was published");
         assert!(!block.freed, "freed twice");
         block.freed = true;
