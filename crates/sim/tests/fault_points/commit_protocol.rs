@@ -10,24 +10,41 @@ use heap::{CreateOptions, FaultPoint, Geometry, Heap, disable_fault_point};
 use keyspace::{Db, Expire, Keyspace};
 use sim::{Crash, Effort, explore};
 
+/// The number of seeds that are tried before a fault point counts as caught by none.
+const SEEDS: u64 = 24;
+
 /// Checks that each of these fault points, when disabled, is caught.
 fn check(points: &[FaultPoint]) {
-    check_in(points, |pool| pool);
+    check_from(0, points);
+}
+
+/// Like `check`; the search begins with a seed that is known to catch them, of which there are few.
+fn check_from(first: u64, points: &[FaultPoint]) {
+    check_under(first, &[Crash::Strict, Crash::X86], numbered(points), |pool| pool);
 }
 
 /// Like `check`, in pools that are a little different.
 fn check_in(points: &[FaultPoint], change: impl Fn(Pool) -> Pool) {
-    let numbered = points.iter().map(|point| (point.number(), format!("{point:?}")));
-    check_under(&[Crash::Strict, Crash::X86], numbered.collect(), change);
+    check_under(0, &[Crash::Strict, Crash::X86], numbered(points), change);
+}
+
+fn numbered(points: &[FaultPoint]) -> Vec<(u32, String)> {
+    points.iter().map(|point| (point.number(), format!("{point:?}"))).collect()
 }
 
 /// Checks that each of these fault points, when disabled, is caught by a search under one of these
-/// models.
-fn check_under(models: &[Crash], points: Vec<(u32, String)>, change: impl Fn(Pool) -> Pool) {
+/// models, which begins with the first seed.
+fn check_under(
+    first: u64,
+    models: &[Crash],
+    points: Vec<(u32, String)>,
+    change: impl Fn(Pool) -> Pool,
+) {
     let _alone = alone();
     for (number, point) in points {
         pmem::disable_fault_point(number);
-        let attempts = (0..6).flat_map(|seed| models.iter().map(move |crash| (seed, *crash)));
+        let seeds = (first..SEEDS).chain(0..first);
+        let attempts = seeds.flat_map(|seed| models.iter().map(move |crash| (seed, *crash)));
         let mut failures = attempts.filter_map(|(seed, crash)| {
             let pool = change(Pool::of(2 + seed as usize % 2, 1 + seed % 2));
             let effort = Effort {
@@ -49,7 +66,7 @@ fn check_under(models: &[Crash], points: Vec<(u32, String)>, change: impl Fn(Poo
 /// Checks the fault points of the layer that syncs pages and sets a file's length.
 fn check_medium(models: &[Crash], points: &[pmem::FaultPoint]) {
     let numbered = points.iter().map(|point| (point.number(), format!("{point:?}")));
-    check_under(models, numbered.collect(), |pool| pool);
+    check_under(0, models, numbered.collect(), |pool| pool);
 }
 
 #[test]
@@ -72,7 +89,8 @@ fn new_bytes_are_flushed_before_the_record_that_publishes_them_is_fenced() {
 
 #[test]
 fn large_new_bytes_have_a_fence_of_their_own_and_are_listed_too() {
-    check(&[FaultPoint::FenceDetached, FaultPoint::ListDetached]);
+    check(&[FaultPoint::FenceDetached]);
+    check_from(4, &[FaultPoint::ListDetached]);
 }
 
 #[test]
@@ -99,12 +117,8 @@ fn a_part_of_the_log_is_retired_before_it_is_written_again() {
 
 #[test]
 fn a_record_is_accepted_while_epoch_sequence_and_checksum_hold() {
-    check(&[
-        FaultPoint::VerifyRecord,
-        FaultPoint::CheckSequence,
-        FaultPoint::CheckEpoch,
-        FaultPoint::NextEpoch,
-    ]);
+    check(&[FaultPoint::VerifyRecord, FaultPoint::CheckSequence]);
+    check_from(5, &[FaultPoint::CheckEpoch, FaultPoint::NextEpoch]);
 }
 
 #[test]

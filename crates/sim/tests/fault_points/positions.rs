@@ -52,14 +52,16 @@ fn each_fault_point_of_a_ring_is_caught_by_a_search() {
     let _alone = alone();
     let mut missed = Vec::new();
     for point in Point::ALL {
-        let (explored, seeds): (Explore, u64) = match point {
-            Point::CutAtUncounted | Point::RefuseNewer | Point::RefuseAfterUncounted => {
-                (explore_journal, 200)
-            }
-            _ => (explore_lines, 60),
+        // The search begins with a seed that is known to catch the point, of which there are few.
+        let (explored, seeds, first): (Explore, u64, u64) = match point {
+            Point::CutAtUncounted => (explore_journal, 200, 0),
+            Point::RefuseNewer => (explore_journal, 200, 36),
+            Point::RefuseAfterUncounted => (explore_journal, 200, 72),
+            _ => (explore_lines, 60, 0),
         };
         pmem::disable_fault_point(point.number());
-        let failure = (0..seeds).find_map(|seed| Some((seed, explored(seed).err()?)));
+        let mut seeds = (first..seeds).chain(0..first);
+        let failure = seeds.find_map(|seed| Some((seed, explored(seed).err()?)));
         pmem::disable_fault_point(0);
         match failure {
             Some((seed, failure)) => println!("{point:?} is caught by seed {seed}: {failure:.400}"),
