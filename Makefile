@@ -72,6 +72,7 @@ model:
 # persist and policy: make waits CASES=5000 SEED=7
 waits:
 	@WAITS_CASES=$(or $(CASES),3000) WAITS_SEED=$(or $(SEED),1) cargo test --quiet --release --package perdura-server --lib -- waits::
+	@WAITS_CASES=$(or $(CASES),6000) WAITS_SEED=$(or $(SEED),1) cargo test --quiet --release --package perdura-commands --test it -- waits::
 
 # Random histories of all commands that write, each step replayed from what was logged of it, CASES of them: make effects CASES=1000 SEED=7
 effects:

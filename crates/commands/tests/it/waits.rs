@@ -171,10 +171,11 @@ fn case(engine: &Engine, random: &mut Rng) -> Option<(&'static str, Case)> {
 fn a_reply_that_shows_anothers_write_waits_for_it() {
     let engine = support::engine();
     let seed = std::env::var("WAITS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let cases = std::env::var("WAITS_CASES").ok().and_then(|cases| cases.parse().ok());
     println!("WAITS_SEED={seed} repeats this");
     let mut random = Rng::with_seed(seed);
     let mut showing = BTreeSet::new();
-    for _ in 0..6000 {
+    for _ in 0..cases.unwrap_or(2500) {
         let Some((name, case)) = case(&engine, &mut random) else { continue };
         if check(&case) {
             showing.insert(name);
