@@ -203,10 +203,13 @@ mod tests {
     }
 
     /// Commits like another thread that does not wait yet.
-    fn commit_without_waiting(store: &Perdura, key: &[u8]) {
-        let key = store.keyspace.key(key);
-        let mut txn = store.keyspace.begin_one(key.shard(), 0);
-        txn.strings().set(Db::default(), &key, b"seen", Expire::Clear).expect("free memory");
+    fn commit_without_waiting(store: &Perdura, keys: &[&str]) {
+        let keys: Vec<_> = keys.iter().map(|key| store.keyspace.key(key.as_bytes())).collect();
+        let shards: Vec<usize> = keys.iter().map(|key| key.shard()).collect();
+        let mut txn = store.keyspace.begin(&shards, 0);
+        for key in &keys {
+            txn.strings().set(Db::default(), key, b"seen", Expire::Clear).expect("free memory");
+        }
         journaled(store).commit(store.region(), &mut txn).expect("a disk that does not fail");
     }
 
@@ -230,14 +233,42 @@ mod tests {
             .expect("free memory");
         all_synced("a transaction");
 
-        let read: [&dyn Fn(&Perdura) -> bool; 4] = [
+        let database = |store: &Perdura| -> usize {
+            let database = store.database(0).expect("a database");
+            database.keys().collect::<Result<Vec<_>, _>>().map_or(0, |keys| keys.len())
+        };
+        // Each way in which a call of its own looks at a key or at all of them.
+        let read: [&dyn Fn(&Perdura) -> bool; 19] = [
             &|store| store.get("c") == Ok(Some(b"seen".to_vec())),
             &|store| store.get_with("c", |_| ()) == Ok(true),
             &|store| store.exists("c") == Ok(true),
             &|store| store.push_back("c", "x") == Err(Error::WrongType),
+            &|store| store.keys().count() == 4,
+            &|store| database(store) == 4,
+            &|store| {
+                let mut cursor = store.keys().prefix("c").into_cursor();
+                cursor.next(store) == Some(Ok(b"c".to_vec())) && cursor.next(store).is_none()
+            },
+            &|store| store.remove_prefix("cc") == Ok(0),
+            &|store| store.transact(|tx| tx.get("c")) == Ok(Some(b"seen".to_vec())),
+            &|store| {
+                let fails = |tx: &mut crate::Transaction<'_>| {
+                    tx.exists("c").and(Err::<(), _>(Error::Overflow))
+                };
+                store.transact(fails) == Err(Error::Overflow)
+            },
+            &|store| store.transaction(&["a", "c"], |tx| tx.exists("c")) == Ok(true),
+            &|store| store.list_iter("c").next() == Some(Err(Error::WrongType)),
+            &|store| store.sorted_set_iter("c").next_back() == Some(Err(Error::WrongType)),
+            &|store| store.hash_iter("c").next() == Some(Err(Error::WrongType)),
+            &|store| store.table::<u8, u8>("c").iter().next() == Some(Err(Error::WrongType)),
+            &|store| store.pop_front_wait("c", Duration::ZERO) == Err(Error::WrongType),
+            &|store| store.set_if_absent("c", "x") == Ok(false),
+            &|store| store.compare_and_set("c", None, Some(b"x")) == Ok(false),
+            &|store| store.snapshot().and_then(|snapshot| snapshot.exists("c")) == Ok(true),
         ];
         for (n, read) in read.into_iter().enumerate() {
-            commit_without_waiting(&store, b"c");
+            commit_without_waiting(&store, &["c"]);
             let before = (region.appended(), syncs(&store));
             assert!(region.synced() < before.0);
             assert!(read(&store), "read {n}");
@@ -282,8 +313,15 @@ mod tests {
         let shard = |key: &str| store.keyspace.key(key.as_bytes()).shard();
         let keys: Vec<String> = (0..100).map(|n| format!("key{n}")).collect();
         let other = keys.iter().find(|key| shard(key) != shard("c")).expect("another shard");
+        let other = other.as_str();
+        // Each shard of a transaction counts.
+        for key in ["c", other] {
+            commit_without_waiting(&store, &["c", other]);
+            assert_eq!(store.exists(key), Ok(true));
+            assert_eq!(store.region().synced(), store.region().appended());
+        }
         store.set(other, "1").expect("free memory");
-        commit_without_waiting(&store, b"c");
+        commit_without_waiting(&store, &["c"]);
         let before = syncs(&store);
         assert_eq!(store.get(other), Ok(Some(b"1".to_vec())));
         assert_eq!(store.exists(other), Ok(true));

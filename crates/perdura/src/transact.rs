@@ -237,3 +237,162 @@ impl Database<'_> {
         self.store.transact_in(self.db, work)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::{Arc, Condvar, Mutex};
+    use std::thread;
+    use std::time::Duration;
+
+    use heap::{CreateOptions, Geometry, Heap};
+    use keyspace::Keyspace;
+
+    use super::*;
+    use crate::Perdura;
+    use crate::prelude::*;
+    use crate::wait::Waiting;
+
+    /// What a transaction has done, and what others have.
+    #[derive(Default)]
+    struct State {
+        attempts: usize,
+        /// Keys of others that it met.
+        met: BTreeSet<usize>,
+        /// Whether no attempt meets anybody any more.
+        is_over: bool,
+        /// Threads that have locked their key.
+        holders: usize,
+    }
+
+    #[derive(Default)]
+    struct Shared {
+        state: Mutex<State>,
+        changed: Condvar,
+    }
+
+    impl Shared {
+        fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+            let done = change(&mut self.state.lock().expect("no panic"));
+            self.changed.notify_all();
+            done
+        }
+
+        fn wait(&self, until: impl Fn(&State) -> bool) {
+            let state = self.state.lock().expect("no panic");
+            drop(self.changed.wait_while(state, |state| !until(state)).expect("no panic"));
+        }
+
+        /// Locks a key until the transaction has met it.
+        fn hold(&self, store: &Perdura, key: usize, name: &str) {
+            let held = store.transaction(&[name], |_| {
+                self.change(|state| state.holders += 1);
+                self.wait(|state| state.met.contains(&key) || state.is_over);
+                // Who does not wait for the lock now meets it again.
+                thread::sleep(Duration::from_millis(2));
+                Ok(())
+            });
+            assert_eq!(held, Ok(()));
+        }
+
+        /// Makes the transaction. Returns its attempts.
+        fn transact(&self, store: &Perdura, names: &[String], uses: &[Vec<usize>]) -> usize {
+            let done = store.transact(|tx| {
+                let attempt = self.change(|state| {
+                    state.attempts += 1;
+                    state.attempts
+                });
+                uses[attempt.min(uses.len()) - 1].iter().try_for_each(|&key| {
+                    let found = tx.exists(&names[key]);
+                    if found.is_err() {
+                        self.change(|state| {
+                            state.met.insert(key);
+                            state.is_over = attempt >= ATTEMPTS;
+                        });
+                    }
+                    found.map(drop)
+                })
+            });
+            let attempts = self.change(|state| {
+                state.is_over = true;
+                state.attempts
+            });
+            assert_eq!(done, Ok(()));
+            attempts
+        }
+    }
+
+    /// Returns a store that has many shards, whatever machine this is.
+    fn store() -> Perdura {
+        let geometry = Geometry { shards: 32, ring_parts: 3, ring_part: 4096, zone_spans: 64 };
+        let options = CreateOptions { geometry, ..CreateOptions::default() };
+        let heap = Heap::volatile(64 << 20, &options).expect("a heap");
+        let keyspace = Arc::new(Keyspace::new(heap, 0));
+        Perdura {
+            background: None,
+            journaled: None,
+            waiting: Waiting::new(keyspace.shards()),
+            first_lsn: keyspace.heap().lsn(),
+            keyspace,
+            clock: || 0,
+            compaction: Arc::default(),
+        }
+    }
+
+    /// Returns the names of keys of as many shards.
+    fn names(store: &Perdura, count: usize) -> Vec<String> {
+        assert!(count <= store.keyspace.shards());
+        let mut shards = BTreeSet::new();
+        let all = (0..).map(|n| format!("key{n}"));
+        let shard = |key: &str| store.keyspace.key(key.as_bytes()).shard();
+        all.filter(|key| shards.insert(shard(key))).take(count).collect()
+    }
+
+    /// Returns how many attempts a transaction makes that uses these keys in each, if others hold
+    /// some of them until it has met them.
+    fn expected(uses: &[Vec<usize>], held: &BTreeSet<usize>) -> usize {
+        let (mut locked, mut held) = (BTreeSet::new(), held.clone());
+        for (attempt, keys) in uses.iter().enumerate().take(ATTEMPTS) {
+            let is_met = |key: &&usize| locked.insert(**key) && held.contains(*key);
+            match keys.iter().find(is_met) {
+                Some(key) => held.remove(key),
+                None => return attempt + 1,
+            };
+        }
+        ATTEMPTS + 1
+    }
+
+    #[test]
+    fn an_attempt_has_the_locks_of_those_before_it_and_the_last_one_all() {
+        const KEYS: usize = 14;
+        let store = store();
+        let names = names(&store, KEYS);
+        for seed in 0..40 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            // Nobody holds the first key, for which a transaction waits.
+            let held: BTreeSet<usize> = (1..KEYS).filter(|_| rng.u8(..4) > 0).collect();
+            // The same keys in each attempt, or others.
+            let is_same = rng.bool();
+            let most = if is_same { KEYS - 1 } else { 3 };
+            let mut draw = || {
+                let mut keys: Vec<usize> = (1..KEYS).collect();
+                rng.shuffle(&mut keys);
+                keys.truncate(rng.usize(1..=most));
+                [vec![0], keys].concat()
+            };
+            let first = draw();
+            let mut next = || if is_same { first.clone() } else { draw() };
+            let uses: Vec<Vec<usize>> = (0..=ATTEMPTS).map(|_| next()).collect();
+            let shared = Shared::default();
+            thread::scope(|scope| {
+                for &key in &held {
+                    let (shared, store, name) = (&shared, &store, &names[key]);
+                    scope.spawn(move || shared.hold(store, key, name));
+                }
+                shared.wait(|state| state.holders == held.len());
+                let attempts = shared.transact(&store, &names, &uses);
+                assert_eq!(attempts, expected(&uses, &held), "seed {seed}: {uses:?}, {held:?}");
+            });
+        }
+    }
+}

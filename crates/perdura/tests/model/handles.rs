@@ -69,8 +69,11 @@ fn work(
         if draw.one_in(4) {
             let refused = tx.select(16 + draw.below(3));
             same("select(16)", refused, Err(Error::NoSuchDatabase)).map_err(Fail::Wrong)?;
-            n = draw.below(DATABASES.len());
-            tx.select(DATABASES[n])?;
+            // Otherwise the database is the one before.
+            if draw.rng.bool() {
+                n = draw.below(DATABASES.len());
+                tx.select(DATABASES[n])?;
+            }
         }
         if draw.one_in(12) {
             refused(store, draw).map_err(Fail::Wrong)?;

@@ -59,7 +59,10 @@ fn walk<T: Ord + Clone + Debug>(
         match iter.next() {
             None => break,
             Some(Ok(item)) => shown.push(item),
-            Some(Err(Error::WrongType)) if seen.was_other => return Ok(()),
+            Some(Err(Error::WrongType)) if seen.was_other => {
+                let more = iter.next().is_some();
+                return if more { Err(format!("{what} goes on after an error")) } else { Ok(()) };
+            }
             Some(Err(error)) => return Err(format!("{what}: {error}")),
         }
         if calls < 25 && session.draw.one_in(8) {

@@ -4,8 +4,9 @@
 //! Areas: *calls*, one thread and every method of every handle, on each medium, with iterators and
 //! snapshots that are kept open across writes, transactions that end in each way, a clock that
 //! moves, and stores that are closed, or killed, and opened again ([`session`]); in the same
-//! sequences the syncs and fences of each call are counted ([`costs`]). *waits*: futures that are
-//! polled, dropped and woken at any point ([`waits`]). *threads*: real threads, each of whose
+//! sequences the syncs and fences of each call are counted ([`costs`]), and others wait for their
+//! keys ([`watchers`]). *batches*: how much iterators read at a time ([`batches`]). *waits*: futures
+//! that are polled, dropped and woken at any point ([`waits`]). *threads*: real threads, each of whose
 //! elements is taken once and whose sums stay right ([`threads`]). *syncs*: the time of syncs, by
 //! durability ([`syncs`]). *surface*: no public method is missing here ([`surface`]).
 //!
@@ -18,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batches;
 mod bits;
 mod collections;
 mod content;
@@ -35,6 +37,7 @@ mod syncs;
 mod tables;
 mod threads;
 mod waits;
+mod watchers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -53,8 +56,9 @@ struct Area {
     round: fn(u64) -> Checked,
 }
 
-const AREAS: [Area; 5] = [
+const AREAS: [Area; 6] = [
     Area { name: "surface", rounds: 1, round: surface::round },
+    Area { name: "batches", rounds: 60, round: batches::round },
     Area { name: "waits", rounds: 60, round: waits::round },
     Area { name: "threads", rounds: 6, round: threads::round },
     Area { name: "syncs", rounds: 1, round: syncs::round },

@@ -14,6 +14,7 @@ use super::draw::Draw;
 use super::state::{Checked, Db, same};
 use super::{
     bits, collections, content, costs, handles, iterators, ranked, streams, strings, tables,
+    watchers,
 };
 
 /// Unix time in milliseconds, advanced by the session alone.
@@ -83,6 +84,8 @@ pub(crate) struct Session {
     pub(crate) snapshots: Vec<(Snapshot<Arc<Perdura>>, Dbs)>,
     pub(crate) folder: TempDir,
     files: usize,
+    /// None in most sessions: calls take another way while somebody waits.
+    watchers: Option<watchers::Watchers>,
 }
 
 /// Runs one of the operations that a store, a database and a transaction have.
@@ -127,6 +130,7 @@ impl Session {
             snapshots: Vec::new(),
             folder,
             files: 0,
+            watchers: matches!(seed % 16, 2 | 6 | 9 | 14).then(Default::default),
         })
     }
 
@@ -197,6 +201,7 @@ impl Session {
             return Ok(());
         }
         self.snapshots.clear();
+        self.watchers.iter_mut().for_each(watchers::Watchers::clear);
         let is_closed = self.draw.rng.bool();
         self.draw.call(if is_closed { "close".into() } else { "kill".into() });
         let at = |files: usize| self.folder.path().join(format!("{files}.pool"));
@@ -247,6 +252,14 @@ impl Session {
     }
 
     fn act(&mut self) -> Checked {
+        self.step()?;
+        let Some(watchers) = &mut self.watchers else { return Ok(()) };
+        let now = clock();
+        self.dbs.iter_mut().for_each(|db| db.at(now));
+        watchers.check(&self.store, &self.dbs)
+    }
+
+    fn step(&mut self) -> Checked {
         match self.draw.below(100) {
             0..55 => self.call(),
             55..75 => handles::step(self),

@@ -64,6 +64,15 @@ fn append<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Ch
             }
         };
         same(&text, on.append_entry(key, fields), want)?;
+        // The next ID is not that of an entry that is gone, even if it was the first one.
+        if draw.one_in(12) {
+            let text = call(draw, "trim_stream", key, "0");
+            let want = held(db, key).map(|of| of.entries.len() as u64);
+            if matches!(want, Ok(1..)) {
+                db.stream_mut(key).expect("a stream").entries.clear();
+            }
+            same(&text, on.trim_stream(key, 0), want)?;
+        }
     }
     Ok(())
 }

@@ -100,6 +100,43 @@ fn one_by_one(store: &Perdura, way: usize) -> Checked {
     })
 }
 
+/// A wait that is woken again and again for nothing lasts its time, and not longer.
+fn in_vain(store: &Perdura) -> Checked {
+    const TIME: Duration = Duration::from_millis(40);
+    let (ended, key) = (AtomicUsize::new(0), "vain");
+    let wait = |way: usize| {
+        let began = Instant::now();
+        let got = match way {
+            0 => store.pop_front_wait(key, TIME),
+            1 => store.pop_back_wait(key, TIME),
+            2 => store.transact_wait("other vain", TIME, |tx| tx.get("other vain")),
+            _ => store.transact_wait(key, TIME, |tx| tx.pop_front(key)),
+        };
+        ended.fetch_add(1, SeqCst);
+        match (got, began.elapsed()) {
+            (Ok(None), time) if time >= TIME && time < LONG => Ok(()),
+            (got, time) => Err(format!("wait {way} of {TIME:?} ended after {time:?} with {got:?}")),
+        }
+    };
+    thread::scope(|scope| {
+        let waits: Vec<_> = (0..4).map(|way| scope.spawn(move || wait(way))).collect();
+        while ended.load(SeqCst) < waits.len() {
+            // Changes, after which there is nothing to take.
+            let done = store.transact(|tx| {
+                tx.push_back(key, "x")?;
+                tx.pop_back(key)?;
+                tx.set_for("other vain", "x", Duration::from_secs(9))?;
+                tx.delete("other vain")
+            });
+            done.map_err(|error| error.to_string())?;
+            thread::sleep(Duration::from_millis(1));
+        }
+        waits
+            .into_iter()
+            .try_for_each(|wait| wait.join().unwrap_or_else(|_| Err("a thread panicked".into())))
+    })
+}
+
 const ACCOUNTS: usize = 5;
 const TRANSFERS: usize = 300;
 
@@ -198,6 +235,7 @@ pub(crate) fn round(seed: u64) -> Checked {
     let options = Options::volatile().limit(64 << 20).background(seed.is_multiple_of(2));
     let store = Perdura::open(options).map_err(|error| error.to_string())?;
     sums(&store, seed)?;
+    in_vain(&store)?;
     thread::scope(|scope| {
         let waits: Vec<_> = (0..8)
             .map(|way| {

@@ -205,7 +205,9 @@ fn other(store: &Perdura, db: &mut Db, draw: &mut Draw) -> Result<(String, bool)
     })
 }
 
-fn poll(waiter: &mut Waiter<'_>, db: &mut Db) -> Result<bool, String> {
+fn poll(waiter: &mut Waiter<'_>, db: &mut Db, draw: &mut Draw) -> Result<bool, String> {
+    // A future may be polled by another task than before: only the last one is woken.
+    let before = draw.rng.bool().then(|| std::mem::take(&mut waiter.counting));
     let waker = Waker::from(Arc::clone(&waiter.counting));
     let polled = waiter.future.as_mut().poll(&mut Context::from_waker(&waker));
     drop(waker);
@@ -217,6 +219,8 @@ fn poll(waiter: &mut Waiter<'_>, db: &mut Db) -> Result<bool, String> {
             waiter.seen = Some(waiter.counting.0.load(SeqCst));
             let kept = Arc::strong_count(&waiter.counting);
             same(&format!("{text}: its wakers"), kept, 2)?;
+            let earlier = before.map_or(1, |counting| Arc::strong_count(&counting));
+            same(&format!("{text}: its wakers of an earlier poll"), earlier, 1)?;
             Ok(false)
         }
         (Poll::Ready(got), Some(want)) => same(&text, got, want).map(|()| true),
@@ -281,7 +285,7 @@ pub(crate) fn round(seed: u64) -> Checked {
             }
             4..11 if !waiters.is_empty() => {
                 let n = draw.below(waiters.len());
-                if poll(&mut waiters[n], &mut db)? {
+                if poll(&mut waiters[n], &mut db, &mut draw)? {
                     waiters.swap_remove(n);
                 }
                 last = "a poll".into();

@@ -357,7 +357,37 @@ mod tests {
         assert_eq!((end.synced, refused), (9 + blocks, Ok(())));
     }
 
+    /// Returns how many batches of these incarnations are valid, after which opening, by the rules
+    /// at the head of this file.
+    fn valid(incarnations: &[u64], opened_at: u64) -> usize {
+        let mut last = superblock().tail_incarnation;
+        let own = superblock().incarnation;
+        let is_valid = |(sequence, incarnation): &(u64, &u64)| {
+            let is_in_order = (last..=own).contains(*incarnation);
+            last = **incarnation;
+            is_in_order && (opened_at == 0 || *sequence < opened_at || **incarnation == own)
+        };
+        (10..).zip(incarnations).take_while(is_valid).count()
+    }
+
     proptest! {
+        #[test]
+        fn batches_count_by_their_incarnation_and_the_last_opening(
+            incarnations in prop::collection::vec(0_u64..5, 1..6),
+            opened_at in prop::sample::select(vec![0_u64, 9, 10, 11, 12, 13, 20]),
+        ) {
+            let batches = (10..).zip(&incarnations).map(|(n, one_of)| one(*one_of, n, 10));
+            let file = journal(&batches.collect::<Vec<_>>());
+            let superblock = Superblock { opened_at, ..superblock() };
+            let ring = Ring { file: &file, capacity: superblock.capacity };
+            let mut scan = Scan::new(ring, &superblock);
+            let mut count = 0;
+            while scan.next().unwrap().is_some() {
+                count += 1;
+            }
+            prop_assert_eq!(count, valid(&incarnations, opened_at));
+        }
+
         /// Whatever is done to the bytes, the valid batches are a prefix, each unchanged.
         #[test]
         fn of_a_damaged_journal_a_prefix_counts(

@@ -6,10 +6,10 @@
 //!
 //! [docs/format/journal.md]: ../../../../docs/format/journal.md
 
-use crate::overlap::crashes::guarded;
+use crate::overlap::crashes::{check_image, guarded};
 use crate::overlap::model::Contents;
 use crate::overlap::pool::{self, PROGRESS_AT};
-use crate::overlap::threads::{Close, Plan, run};
+use crate::overlap::threads::{Close, Plan, Required, run};
 use crate::starts;
 use crate::uses::{RING, User};
 use pmem::SyncPolicy;
@@ -30,6 +30,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 struct Superblock {
     journal: u64,
     generation: u64,
+    incarnation: u64,
     tail: u64,
     tail_sequence: u64,
     capacity: u64,
@@ -44,6 +45,7 @@ impl Superblock {
         Superblock {
             journal: u64_at(bytes, 32),
             generation: u64_at(bytes, 40),
+            incarnation: u64_at(bytes, 48),
             tail: u64_at(bytes, 56),
             tail_sequence: u64_at(bytes, 64),
             capacity: u64_at(bytes, 72),
@@ -92,6 +94,11 @@ struct Order {
     /// The incarnation of each batch.
     incarnations: BTreeMap<u64, u64>,
     has_failed: bool,
+    /// Nobody writes to the journal while a pass writes pages.
+    is_alone: bool,
+    /// The incarnation of the process, once it has written a superblock; and the one before.
+    incarnation: Option<u64>,
+    found: u64,
 }
 
 impl Order {
@@ -113,6 +120,7 @@ impl Order {
             ring[RING_AT as usize..].chunks_exact(64).for_each(|line| order.note_batch(line));
             order.next.syncing = order.next.written;
             order.next.durable = order.next.written;
+            order.found = order.durable().map_or(0, |superblock| superblock.incarnation);
         }
         let mut line = [0; 64];
         if pool.size().expect("a size") > PROGRESS_AT {
@@ -191,6 +199,10 @@ impl Order {
         if new.synced > self.next.durable.max(new.tail_sequence) {
             return Err(format!("{new:?} names batches as synced, of {:?}", self.next));
         }
+        // A new file is first filled with zeros.
+        if new.generation > 0 {
+            self.note_process(new)?;
+        }
         let old = self.copies.iter().filter_map(|copy| copy.written);
         let old = old.max_by_key(|one| one.generation).filter(|old| old.journal == new.journal);
         match old {
@@ -201,7 +213,9 @@ impl Order {
                     return Err(format!("{new:?} has a tail that the pool does not say: {said:?}"));
                 }
                 let last = self.incarnations.get(&(new.tail_sequence - 1));
-                if last.is_some_and(|last| *last != new.tail_incarnation) {
+                // That of the process is right too, if it has written no batch yet.
+                let tail = new.tail_incarnation;
+                if last.is_some_and(|last| *last != tail && tail != new.incarnation) {
                     return Err(format!("{new:?} has not the incarnation {last:?} of its tail"));
                 }
             }
@@ -209,6 +223,25 @@ impl Order {
         }
         self.copies[copy].written = Some(new);
         Ok(())
+    }
+
+    /// Takes a superblock of the process that was started: its incarnation is a new one.
+    fn note_process(&mut self, new: Superblock) -> Result<(), String> {
+        if new.limit < new.tail.max(1) {
+            return Err(format!("{new:?} has no limit"));
+        }
+        match self.incarnation {
+            None if new.incarnation <= self.found => {
+                Err(format!("{new:?} has the incarnation of an earlier process"))
+            }
+            Some(own) if own != new.incarnation => {
+                Err(format!("{new:?} has another incarnation than {own}"))
+            }
+            _ => {
+                self.incarnation = Some(new.incarnation);
+                Ok(())
+            }
+        }
     }
 
     fn write_ring(&mut self, at: u64, bytes: &[u8]) -> Result<(), String> {
@@ -221,6 +254,10 @@ impl Order {
         }
         let is_old = sequence < self.next.written;
         self.note_batch(bytes);
+        let incarnation = self.incarnations.get(&sequence).copied();
+        if !is_old && incarnation != self.incarnation {
+            return Err(format!("batch {sequence} is of incarnation {incarnation:?}"));
+        }
         let Some(durable) = self.durable().filter(|_| !is_old) else { return Ok(()) };
         // Batches follow each other, so that the place in the ring tells the position.
         let lap = self.end / durable.capacity * durable.capacity;
@@ -250,14 +287,18 @@ impl Order {
             Some(said) if said.synced > self.next.durable.max(1) => {
                 Err(format!("{said:?} names batches as synced, of {:?}", self.next))
             }
+            // All that the pages contain was synced before them.
+            Some(said) if self.is_alone && bytes.len() > 64 && said.synced < self.next.written => {
+                Err(format!("pages are written after {said:?}, of {:?}", self.next))
+            }
             _ => Ok(()),
         }
     }
 }
 
-/// Follows the calls that were made since a start.
-fn follow(start: &FilesState, files: &SimulatedFiles) -> Result<usize, String> {
-    let (mut order, events) = (Order::of(start), files.take_events());
+/// Follows the calls that were made since a start, by one thread or by several.
+fn follow(start: &FilesState, files: &SimulatedFiles, is_alone: bool) -> Result<usize, String> {
+    let (mut order, events) = (Order { is_alone, ..Order::of(start) }, files.take_events());
     for (n, event) in events.iter().enumerate() {
         order.take(event).map_err(|what| format!("{what}\nevent {n} of {}", events.len()))?;
     }
@@ -268,8 +309,10 @@ fn follow(start: &FilesState, files: &SimulatedFiles) -> Result<usize, String> {
 fn each_call_of_one_user_keeps_the_order() {
     let mut calls = 0;
     for seed in crate::seeds(0..2) {
-        for (start, policy) in
-            starts::all(seed).iter().flat_map(|start| (0..3).map(move |policy| (start, policy)))
+        // Also a user who does nothing.
+        for (start, (policy, fences)) in starts::all(seed)
+            .iter()
+            .flat_map(|start| [(0, 40), (1, 40), (2, 40), (0, 0)].map(|uses| (start, uses)))
         {
             if start.name == "an older format" {
                 continue;
@@ -279,10 +322,10 @@ fn each_call_of_one_user_keeps_the_order() {
             let region = pool::map(&files, RING, &clock);
             pool::open(&region).expect("a pool");
             let mut user = User::new(&region, &clock, Contents::read(&region));
-            user.go(policy, 40);
+            user.go(policy, fences);
             user.close();
             assert_eq!(user.said, [""; 0]);
-            calls += follow(&start.state, &files)
+            calls += follow(&start.state, &files, true)
                 .unwrap_or_else(|what| panic!("{what}\nseed {seed}, {}, {policy}", start.name));
         }
     }
@@ -310,13 +353,33 @@ fn follow_threads(seed: u64) -> Result<usize, String> {
     let closes = [None, Some(Close::After)][rng.usize(..2)];
     let plan = Plan { seed, fences: 25, policies, grows: rng.bool(), closes, copies: false };
     guarded(|| Ok(run(&region, &files, &clock, &plan, Contents::empty())))?;
-    follow(&FilesState::default(), &files)
+    follow(&FilesState::default(), &files, false)
 }
 
 #[test]
 fn so_do_threads_and_a_sync_that_fails_is_the_last_one() {
     for seed in crate::seeds(0..40) {
         follow_threads(seed).unwrap_or_else(|what| panic!("{what}\nseed {seed}"));
+    }
+}
+
+/// What was acknowledged must be in the pool's own file, whatever the threads did at the moment
+/// when its journal's use ended.
+#[test]
+fn nothing_stays_in_a_journal_whose_use_ends_while_threads_write() {
+    for seed in crate::seeds(0..120) {
+        let (files, clock) = (SimulatedFiles::default(), SimulatedClock::default());
+        let region = pool::map(&files, RING, &clock);
+        pool::open(&region).expect("a pool");
+        let policies = vec![SyncPolicy::Always, SyncPolicy::No];
+        let closes = Some(Close::Meanwhile);
+        let plan = Plan { seed, fences: 6, policies, grows: false, closes, copies: false };
+        let done = run(&region, &files, &clock, &plan, Contents::empty());
+        let mut required = Required::default();
+        done.acks.iter().for_each(|ack| required.add(ack));
+        let image = files.state().after_process_end();
+        check_image(image, RING, &done, &required.after_process_end)
+            .unwrap_or_else(|what| panic!("{what}\nseed {seed}"));
     }
 }
 
