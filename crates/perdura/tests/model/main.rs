@@ -5,10 +5,10 @@
 //! snapshots that are kept open across writes, transactions that end in each way, a clock that
 //! moves, and stores that are closed, or killed, and opened again ([`session`]); in the same
 //! sequences the syncs and fences of each call are counted ([`costs`]), and others wait for their
-//! keys ([`watchers`]). *batches*: how much iterators read at a time ([`batches`]). *waits*: futures
-//! that are polled, dropped and woken at any point ([`waits`]). *threads*: real threads, each of whose
-//! elements is taken once and whose sums stay right ([`threads`]). *syncs*: the time of syncs, by
-//! durability ([`syncs`]). *surface*: no public method is missing here ([`surface`]).
+//! keys ([`watchers`]). *batches*: how much iterators read at a time ([`batches`]). *waits*:
+//! futures that are polled, dropped and woken at any point ([`waits`]). *threads*: real threads,
+//! each of whose elements is taken once and whose sums stay right ([`threads`]). *syncs*: the time
+//! of syncs, by durability ([`syncs`]). *surface*: no public method is missing here ([`surface`]).
 //!
 //! It is in this crate, since one thread needs no scheduler. Futures, iterators and snapshots of
 //! several threads run under the deterministic scheduler in `crates/sim/tests/library`.
