@@ -173,6 +173,8 @@ pmem::fault_points! { 48:
     SaveInEach,
     /// A reader of a snapshot sees the words that its own cut saved.
     ReadOwnCut,
+    /// At rest the tail is fenced before the lock is released.
+    FenceRested,
 }
 
 /// Disables one fault point in all threads, or none.

@@ -124,6 +124,8 @@ fault_points! { 1:
     SyncGrownRing,
     /// Writers that ask are slowed down before the ring is full.
     PaceWriters,
+    /// A limit that is lowered counts for writers before a reader can find it.
+    LowerFirst,
 }
 
 /// Returns true: no fault point can be disabled in this build.

@@ -32,7 +32,7 @@ impl RestingLogs {
             *self = RestingLogs { lsn: heap.lsn(), looks: 0 };
         }
         if self.looks < LOOKS {
-            let may_end = self.looks + 1 < LOOKS || heap.retire_logs();
+            let may_end = self.looks + 1 < LOOKS || heap.retire_logs_until(self.lsn);
             self.looks += u32::from(may_end);
         }
     }
@@ -41,13 +41,27 @@ impl RestingLogs {
 impl Heap {
     /// Makes every word that the logs changed durable in place, so that recovery finds no record.
     /// Does nothing where each fence waits for a disk. Returns false if that was not possible
-    /// everywhere: a shard is locked, or the pool takes no writes now.
+    /// everywhere: a shard is locked, the pool takes no writes now, or something was committed
+    /// meanwhile.
     pub fn retire_logs(&self) -> bool {
+        self.retire_logs_until(self.lsn())
+    }
+
+    /// Like [`Heap::retire_logs`], as long as `lsn` is that of the newest commit: a commit ends the
+    /// rest, and would wait for the locks.
+    fn retire_logs_until(&self, lsn: u64) -> bool {
         // With `msync` a shard would be locked over two syncs of the disk.
         if self.volatile || self.region.domain() == Domain::Msync {
             return true;
         }
-        (0..self.shards()).filter(|&shard| !self.retire_log(shard)).count() == 0
+        let mut all = true;
+        for shard in 0..self.shards() {
+            if self.lsn() != lsn {
+                return false;
+            }
+            all &= self.retire_log(shard);
+        }
+        all
     }
 
     fn retire_log(&self, shard: usize) -> bool {
@@ -65,7 +79,7 @@ impl Heap {
         commit::or_poison(self, || {
             state.ring.retire_all(&self.region);
             // The next commit may be another thread's, whose fences do not make the tail durable.
-            fault_points::fence(&self.region, FaultPoint::FenceTail);
+            fault_points::fence(&self.region, FaultPoint::FenceRested);
         });
         if self.region.failed() {
             self.poison();
@@ -76,5 +90,36 @@ impl Heap {
             state.alloc.give_span(span);
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CreateOptions, Geometry};
+    use pmem::{DomainRequest, MapOptions, Region};
+
+    #[test]
+    fn a_commit_ends_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let domain = DomainRequest::Clwb;
+        let options = MapOptions { domain, emulate: true, ..MapOptions::new(16 << 20) };
+        let region = Region::open(folder.path().join("pool"), &options).expect("a region");
+        let geometry = Geometry { shards: 2, ring_parts: 3, ring_part: 4096, zone_spans: 64 };
+        let options = CreateOptions { geometry, ..CreateOptions::default() };
+        let heap = Heap::create(region, &options).expect("a pool");
+        let put = |shard| {
+            let mut shard = heap.lock(shard);
+            shard.set(shard.root(0), 1);
+            shard.commit().expect("a commit");
+        };
+        let has_records = |shard| heap.lock(shard).state.ring.has_records();
+        put(0);
+        let lsn = heap.lsn();
+        put(1);
+        assert!(!heap.retire_logs_until(lsn));
+        assert_eq!([0, 1].map(has_records), [true, true]);
+        assert!(heap.retire_logs_until(heap.lsn()));
+        assert_eq!([0, 1].map(has_records), [false, false]);
     }
 }

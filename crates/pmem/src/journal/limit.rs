@@ -29,6 +29,7 @@ use super::layout::{BLOCK, RING_AT, at_once};
 use super::storage::Storage;
 use super::superblock::Superblock;
 use super::writer::Writer;
+use crate::fault_points::FaultPoint;
 use std::io;
 use std::mem;
 use std::sync::Arc;
@@ -101,6 +102,12 @@ impl OpenSuperblock {
     /// The file was cut to this length: what was written after it is gone.
     pub(super) fn forget_written(&mut self, len: u64) {
         self.written = self.written.min(len.saturating_sub(RING_AT));
+    }
+
+    /// Returns true if somebody has cut the file: it lacks what the ring had there, and is not used
+    /// again.
+    fn is_cut_short(&self) -> io::Result<bool> {
+        Ok(self.file.size()? < RING_AT + self.superblock.capacity)
     }
 
     /// Writes a part of the zeros that a ring of length `capacity` needs up to `end`.
@@ -211,7 +218,9 @@ impl Journal {
         open.superblock.limit = limit;
         // Before the limit: with the usual distance, writers would find themselves at the limit.
         self.progress.rests.store(true, Release);
-        self.progress.limit.store(limit, Release);
+        if FaultPoint::LowerFirst.is_enabled() {
+            self.progress.limit.store(limit, Release);
+        }
         drop(writer);
         self.write_superblock(open, limit)
     }
@@ -270,8 +279,7 @@ impl Journal {
     pub(super) fn lower_limit(&self) -> Result<(), JournalError> {
         let mut open = locked(&self.superblock);
         let Some(open) = &mut *open else { return self.check() };
-        if open.file.size()? < RING_AT + open.superblock.capacity {
-            // The file was cut short, and is not used again.
+        if open.is_cut_short()? {
             return Ok(());
         }
         open.superblock.limit = 0;

@@ -139,6 +139,12 @@ fn nothing_is_written_past_the_limit_that_readers_know() {
 }
 
 #[test]
+fn nothing_is_written_past_a_limit_that_is_lowered() {
+    let history = histories::nothing_is_written_past_a_limit_that_is_lowered;
+    check_history(FaultPoint::LowerFirst, history);
+}
+
+#[test]
 fn what_is_not_known_to_be_synced_is_written_again() {
     check_history(
         FaultPoint::RewriteUnsynced,

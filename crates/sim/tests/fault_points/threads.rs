@@ -77,3 +77,31 @@ fn each_fault_point_of_a_prepared_value_is_needed() {
         println!("{point:?} is caught: {failure}");
     }
 }
+
+/// Runs threads that retire the logs, as at rest, while others commit.
+fn retire(seed: u64, crash: Crash) -> Result<Counts, Failure> {
+    let threads =
+        Threads { retires: true, ..Threads::new(Pool::of(1 + seed as usize % 3, 3), 3, false) };
+    let effort = Effort {
+        transactions: 80,
+        images: 16,
+        go_on_one_in: 300,
+        shrink_seconds: 0,
+        ..Effort::new(crash, seed)
+    };
+    explore(&threads, effort)
+}
+
+#[test]
+fn logs_are_retired_at_rest_beside_commits_of_other_threads() {
+    let _alone = alone();
+    for seed in 0..6 {
+        let crash = [Crash::Strict, Crash::X86][seed as usize % 2];
+        retire(seed, crash).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+    disable_fault_point(Some(FaultPoint::FenceRested));
+    let mut attempts = (0..20).flat_map(|seed| [(seed, Crash::Strict), (seed, Crash::X86)]);
+    let failure = attempts.find_map(|(seed, crash)| retire(seed, crash).err());
+    disable_fault_point(None);
+    println!("caught: {}", failure.expect("the fence at rest is caught by no search"));
+}

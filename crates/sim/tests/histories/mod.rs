@@ -51,6 +51,9 @@ const JOURNALED: &[(&str, fn())] = &[
     ("what_is_written_to_lines_is_durable", || {
         assert!(journaled::histories::what_is_written_to_lines_is_durable());
     }),
+    ("nothing_is_written_past_a_limit_that_is_lowered", || {
+        assert!(journaled::histories::nothing_is_written_past_a_limit_that_is_lowered());
+    }),
     ("nothing_is_written_past_the_lap_of_a_ring_that_grows", || {
         assert!(journaled::histories::nothing_is_written_past_the_lap_of_a_ring_that_grows());
     }),

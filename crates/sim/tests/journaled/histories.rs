@@ -4,8 +4,9 @@
 #![allow(unsafe_code, reason = "stores into a region are unsafe")]
 
 use pmem::{JournalId, Region};
-use sim::{FilesState, Named, SimulatedFiles, run_scheduled, yield_now};
+use sim::{FileEvent, FilesState, Named, SimulatedClock, SimulatedFiles, run_scheduled, yield_now};
 use std::sync::Arc;
+use std::time::Duration;
 
 const ID: JournalId = JournalId { pool: [7; 16], journal: 1 };
 const RING: u64 = 64 << 10;
@@ -53,7 +54,7 @@ pub(crate) fn one_copy_of_the_superblock_stays_whole() -> bool {
     // Each write of a superblock, torn at any word.
     let mut state = FilesState::default();
     for event in files.take_events() {
-        if let sim::FileEvent::Write(Named::Journal, at, bytes) = &event
+        if let FileEvent::Write(Named::Journal, at, bytes) = &event
             && *at <= 4096
             && bytes.len() == 128
             && torn_is_refused(&state, *at, bytes, &mut torn)
@@ -156,6 +157,59 @@ pub(crate) fn a_damaged_batch_is_found_however_far_the_ring_was_written_to() -> 
     })
 }
 
+/// Lowers the limit at rest while a writer begins again. The process ends at each event, and each
+/// of the synced batches but the last is damaged.
+fn lowers_its_limit_beside_a_writer(seed: u64) -> bool {
+    let (files, clock) = (SimulatedFiles::default(), SimulatedClock::default());
+    let region = Arc::new(begin(open(&files).with_clock(Arc::new(clock.clone()))));
+    let write = |region: &Region, n: u64| {
+        put(region, n, 1);
+        region.sync_up_to(region.appended()).expect("a sync");
+    };
+    const RESTED: u64 = 9;
+    const END: u64 = 14;
+    let (_, mut applies) = region.background_steps().expect("a journal");
+    for n in 0..RESTED {
+        write(&region, n);
+        applies.look(&region).expect("the limit is raised");
+    }
+    region.checkpoint().expect("applied");
+    clock.pass(Duration::from_secs(1));
+    let mut state = files.state();
+    files.take_events();
+    let (writer, applier, marks) = (Arc::clone(&region), Arc::clone(&region), files.clone());
+    run_scheduled(
+        seed,
+        vec![
+            Box::new(move || {
+                for n in RESTED..END {
+                    write(&writer, n);
+                    marks.mark(n as usize);
+                }
+            }) as Box<dyn FnOnce() + Send>,
+            Box::new(move || applies.look(&applier).expect("a journal")),
+        ],
+    );
+    let mut newest = RESTED;
+    files.take_events().iter().all(|event| {
+        state.apply(event);
+        if let FileEvent::Mark(n) = event {
+            newest = *n as u64;
+        }
+        (RESTED..newest).all(|n| {
+            let damaged = SimulatedFiles::new(state.clone());
+            let at = 8192 + n * 4096 % RING;
+            damaged.storage(Named::Journal).write_at(&[0xff], at + 100).expect("a write");
+            open(&damaged).recover_journal(ID, PROGRESS_AT).is_err()
+        })
+    })
+}
+
+/// A writer comes to a limit while it is lowered, in many orders.
+pub(crate) fn nothing_is_written_past_a_limit_that_is_lowered() -> bool {
+    (0..40).all(lowers_its_limit_beside_a_writer)
+}
+
 /// Fails a sync, and continues in another process.
 pub(crate) fn what_is_not_known_to_be_synced_is_written_again() -> bool {
     let files = SimulatedFiles::default();
@@ -215,7 +269,7 @@ fn grows_at_the_end_of_a_lap(seed: u64) -> Option<bool> {
     let mut acknowledged = 15;
     Some(files.take_events().iter().all(|event| {
         state.apply(event);
-        if let sim::FileEvent::Mark(value) = event {
+        if let FileEvent::Mark(value) = event {
             acknowledged = *value as u64;
         }
         let left = SimulatedFiles::new(state.after_power_loss(|| false));
@@ -241,7 +295,7 @@ fn torn_is_refused(state: &FilesState, at: u64, bytes: &[u8], torn: &mut usize) 
         return false;
     }
     *torn += 1;
-    let half = sim::FileEvent::Write(Named::Journal, at, bytes[..64].to_vec());
+    let half = FileEvent::Write(Named::Journal, at, bytes[..64].to_vec());
     let mut after = state.clone();
     after.apply(&half);
     !opens(&after)

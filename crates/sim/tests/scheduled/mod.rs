@@ -23,13 +23,15 @@ pub(crate) struct Threads {
     pub(crate) threads: usize,
     /// Whether they prepare values.
     pub(crate) prepares: bool,
+    /// Whether they sometimes retire the logs, as a pool at rest does, while others commit.
+    pub(crate) retires: bool,
     /// How many times a thread prepared a value in a span in which another one had prepared one.
     pub(crate) shared_spans: AtomicU64,
 }
 
 impl Threads {
     pub(crate) fn new(pool: Pool, threads: usize, prepares: bool) -> Threads {
-        Threads { pool, threads, prepares, shared_spans: AtomicU64::new(0) }
+        Threads { pool, threads, prepares, retires: false, shared_spans: AtomicU64::new(0) }
     }
 }
 
@@ -75,6 +77,9 @@ impl Shared<'_> {
     fn run(&self, heap: &Arc<Heap>, thread: usize, n: usize) -> Result<(), String> {
         if n % 16 == 5 {
             self.read_snapshot(heap)?;
+        }
+        if self.threads.retires && n % 5 == 3 {
+            heap.retire_logs();
         }
         let mut rng = self.incarnation.rng_of(n);
         let mut ids: Vec<usize> = (0..heap.shards()).collect();

@@ -154,7 +154,9 @@ fn explore_seed(seed: u64, hasty: bool, until: Instant) -> Result<Counts, (Strin
         }
         Kind::Threads => {
             let pool = Pool { spacious, long_records, purges, ..Pool::of(2 + shards % 3, zones) };
-            let threads = Threads::new(pool, 3, (shape / 384).is_multiple_of(2));
+            let prepares = (shape / 384).is_multiple_of(2);
+            let retires = (shape / 4608).is_multiple_of(2);
+            let threads = Threads { retires, ..Threads::new(pool, 3, prepares) };
             explore(&threads, effort).map_err(|failure| (format!("threads of {pool:?}"), failure))
         }
         Kind::Journal => journal(seed),
