@@ -7,10 +7,9 @@ use crate::scheduled::Threads;
 use heap::{FaultPoint, disable_fault_point};
 use sim::{Counts, Crash, Effort, Failure, explore};
 
-fn run(seed: u64, crash: Crash, zones: u64) -> Counts {
+fn run(seed: u64, crash: Crash, zones: u64, transactions: usize) -> Counts {
     let threads = Threads::new(Pool::of(4, zones), 3, false);
-    let effort =
-        Effort { transactions: 100, images: 16, go_on_one_in: 400, ..Effort::new(crash, seed) };
+    let effort = Effort { transactions, images: 8, go_on_one_in: 400, ..Effort::new(crash, seed) };
     explore(&threads, effort).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
@@ -37,8 +36,8 @@ fn every_crash_of_several_threads_leaves_each_transaction_whole_or_not_at_all() 
     let mut counts = Counts::default();
     for seed in 0..4 {
         let first = seed as usize % 2 * 2;
-        counts.add(&run(seed, Crash::ALL[first], 4));
-        counts.add(&run(seed, Crash::ALL[first + 1], 1 + seed % 2));
+        counts.add(&run(seed, Crash::ALL[first], 4, 100));
+        counts.add(&run(seed, Crash::ALL[first + 1], 1 + seed % 2, 100));
     }
     assert!(counts.doing["several threads"] > 500, "the threads hardly met: {counts:?}");
 }
@@ -47,7 +46,7 @@ fn every_crash_of_several_threads_leaves_each_transaction_whole_or_not_at_all() 
 fn a_seed_repeats_its_schedule() {
     let _alone = alone();
     for crash in [Crash::Strict, Crash::SyncedWords] {
-        assert_eq!(run(7, crash, 2), run(7, crash, 2));
+        assert_eq!(run(7, crash, 2, 40), run(7, crash, 2, 40));
     }
 }
 

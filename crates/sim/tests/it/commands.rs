@@ -1,5 +1,5 @@
 //! Random commands, crashed everywhere: the keyspace afterwards is the result of some prefix of
-//! each connection's commands.
+//! each connection's commands. Few images of each crash are opened: `make crash` opens more.
 
 use crate::engine::{Commands, generate};
 use commands::{Engine, EngineOptions};
@@ -19,8 +19,14 @@ fn check(seed: u64, counts: &mut Counts) -> BTreeMap<&'static str, u64> {
     let crash = Crash::ALL[seed as usize % Crash::ALL.len()];
     let commands = Commands::of(seed);
     // A command that stores thousands of words has thousands of moments.
-    let images = if commands.taste.many > 0 { 3 } else { 12 };
-    let effort = Effort { images, go_on_one_in: 200, ..Effort::new(crash, seed) };
+    let images = if commands.taste.many > 0 { 2 } else { 6 };
+    let effort = Effort {
+        images,
+        all_of: 24,
+        go_on_one_in: 200,
+        process_one_in: 80,
+        ..Effort::new(crash, seed)
+    };
     match explore(&commands, effort) {
         Ok(found) => counts.add(&found),
         Err(failure) => {

@@ -1,4 +1,5 @@
-//! Random transactions on a heap, crashed everywhere.
+//! Random transactions on a heap, crashed everywhere: few images of each crash. `make crash` takes
+//! more of them, of more seeds.
 
 use crate::pool::Pool;
 use sim::{Crash, Effort, explore};
@@ -9,7 +10,7 @@ fn check(crash: Crash, seed: u64, shards: usize, zones: u64) {
 }
 
 fn explore_in(pool: &Pool, crash: Crash, seed: u64) {
-    let effort = Effort { go_on_one_in: 120, ..Effort::new(crash, seed) };
+    let effort = Effort { images: 10, all_of: 32, go_on_one_in: 120, ..Effort::new(crash, seed) };
     match explore(pool, effort) {
         Ok(counts) => {
             println!(
