@@ -116,7 +116,7 @@ fn fill(client: &mut Client, kind: &Kind, from: usize, len: usize) -> usize {
 #[test]
 fn most_of_the_store_serves_values_of_other_sizes() {
     for kind in &KINDS {
-        let mut client = client(LIMIT / 2);
+        let mut client = client(LIMIT);
         let (mut from, mut shares) = (0, Vec::new());
         for len in [100, 200, 1000] {
             let to = fill(&mut client, kind, from, len);

@@ -120,7 +120,8 @@ fn in_vain(store: &Perdura) -> Checked {
     };
     thread::scope(|scope| {
         let waits: Vec<_> = (0..4).map(|way| scope.spawn(move || wait(way))).collect();
-        while ended.load(SeqCst) < waits.len() {
+        let began = Instant::now();
+        while ended.load(SeqCst) < waits.len() && began.elapsed() < LONG {
             // Changes, after which there is nothing to take.
             let done = store.transact(|tx| {
                 tx.push_back(key, "x")?;

@@ -218,6 +218,11 @@ impl Order {
                 if last.is_some_and(|last| *last != tail && tail != new.incarnation) {
                     return Err(format!("{new:?} has not the incarnation {last:?} of its tail"));
                 }
+                // A scan from the tail refuses batches of an earlier one.
+                let next = self.incarnations.get(&new.tail_sequence);
+                if next.is_some_and(|next| *next < tail) {
+                    return Err(format!("{new:?} refuses batches of {next:?} from its tail on"));
+                }
             }
             Some(_) => {}
         }
