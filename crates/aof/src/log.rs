@@ -139,7 +139,7 @@ impl Aof {
     /// Waits until the kernel has the log up to `offset`: bytes that another thread has taken out
     /// of the buffer may still be on their way, or fail. A failed write is not repeated for each
     /// caller.
-    fn write_to(&self, offset: u64) -> Result<(), Failure> {
+    pub fn write_to(&self, offset: u64) -> Result<(), Failure> {
         if self.written() >= offset {
             return Ok(());
         }

@@ -30,6 +30,11 @@ pub trait ReplyLog: Send + Sync {
     fn lacks_space_for_runs(&self) -> bool {
         false
     }
+    /// Writes it up to `offset`, whatever its policy: the end of the process takes nothing of that.
+    /// Returns true if that succeeded.
+    fn write_to(&self, offset: u64) -> bool {
+        self.sync_to(offset)
+    }
     /// Syncs it up to `offset`, whatever its policy. Returns true if that succeeded.
     fn sync_to(&self, offset: u64) -> bool;
 }
@@ -67,6 +72,10 @@ impl ReplyLog for Aof {
 
     fn is_synced(&self, offset: u64) -> bool {
         self.durable() >= offset
+    }
+
+    fn write_to(&self, offset: u64) -> bool {
+        Aof::write_to(self, offset).is_ok()
     }
 
     fn sync_to(&self, offset: u64) -> bool {

@@ -315,6 +315,10 @@ impl ReplyLog for PoolJournal {
         self.region().lacks_space_for(self.runs)
     }
 
+    fn write_to(&self, offset: u64) -> bool {
+        self.region().write_up_to(offset).is_ok()
+    }
+
     fn sync_to(&self, offset: u64) -> bool {
         self.region().sync_up_to(offset).is_ok()
     }

@@ -155,6 +155,8 @@ pub(super) struct Receiver<'s> {
     /// durable up to there, the stream is durable up to the offset.
     unsettled: (u64, u64),
     durable: u64,
+    /// Offset of the stream up to which the end of this process takes nothing that was executed.
+    written: u64,
     acknowledged: Instant,
     /// When the place in the pool was compared with the end of the stream.
     placed: Instant,
@@ -171,6 +173,7 @@ impl<'s> Receiver<'s> {
             target,
             unsettled: (0, 0),
             durable: 0,
+            written: 0,
             acknowledged: Instant::now(),
             placed: Instant::now(),
             followed_since: None,
@@ -441,8 +444,8 @@ impl<'s> Receiver<'s> {
         }
     }
 
-    /// Tells the primary what was executed here, and what of it is durable: offsets of its history,
-    /// which has `epoch` here.
+    /// Tells the primary what was executed here and survives the end of this process, as a reply to
+    /// a client does, and what of it is durable: offsets of its history, which has `epoch` here.
     fn acknowledge(&mut self, wire: &mut PrimaryWire, epoch: u64) -> Result<(), LinkError> {
         self.acknowledged = Instant::now();
         let engine = &self.server.shared.engine;
@@ -477,8 +480,12 @@ impl<'s> Receiver<'s> {
                 log.is_on()
             }
         };
+        // Nobody else waits for the kernel to have that. A log that is off keeps nothing anyway.
+        if engine.log().is_none_or(|log| !log.is_on() || log.write_to(log.end())) {
+            self.written = end;
+        }
         let mut request = Vec::new();
-        let (executed, durable) = (end.to_string(), self.durable.to_string());
+        let (executed, durable) = (self.written.to_string(), self.durable.to_string());
         let all = [&b"REPLCONF"[..], b"ACK", executed.as_bytes(), b"FACK", durable.as_bytes()];
         commands::encode(&mut request, if keeps { &all } else { &all[..3] });
         wire.write_all(&request)?;

@@ -115,3 +115,24 @@ fn a_command_whose_end_arrives_while_the_one_before_it_waits_is_executed() {
         assert!(client.receive().expect("a reply").is_ok());
     }
 }
+
+#[test]
+fn a_replica_that_is_killed_keeps_what_it_has_acknowledged() {
+    let launches: [fn() -> Launch; 4] = [
+        || Launch::perdura_journal("everysec"),
+        || Launch::perdura_journal("no"),
+        || Launch::perdura_aof("everysec"),
+        Launch::perdura_emulated,
+    ];
+    for launch in launches {
+        let primary = volatile().args(["--repl-acknowledge", "1"]).start();
+        let mut replica = start_replica(launch(), &primary);
+        let mut client = primary.client();
+        for number in 0..300 {
+            client.check(&format!("SET key:{number} {number}"), "OK");
+        }
+        replica.kill();
+        replica.start_as(launch());
+        replica.client().check("DBSIZE", "(integer) 300");
+    }
+}
