@@ -53,7 +53,8 @@ pub(super) fn handshake(
 /// A primary that has our history, under the ID before its own or the one before that, is the
 /// target. So may be any other one: it was promoted, and has restarted. This server takes its role
 /// back only from one without data, and else waits, as for a target that does not answer. It drops
-/// its data for a dump only if the target has all of it, or if FORCE has allowed that it has not.
+/// its data for a dump only if the target has all of it, or if FORCE has allowed that it has not; a
+/// replica that has not is not asked.
 fn ask_target(
     server: &Arc<Server>,
     wire: &PrimaryWire,
@@ -87,8 +88,18 @@ fn ask_target(
                 return Err(LinkError::WouldLose);
             }
             asks.failover = false;
+        } else if !may_load && role.end < end {
+            return Err(refuse_target(server));
         }
         answer = Ok(());
+    } else if !may_load && answer.is_ok() {
+        // It had all of the stream, but it may have crashed since then.
+        answer = match handshake::ask_role(input, &mut output) {
+            Ok(role) if !role.is_primary && role.end < end => return Err(refuse_target(server)),
+            Err(HandshakeError::Io(error)) => Err(error.into()),
+            // A user for replicas may be allowed nothing else.
+            Ok(_) | Err(_) => Ok(()),
+        };
     }
     match answer.and_then(|()| handshake::psync(input, &mut output, &asks)) {
         Ok(Answer::Full { .. }) if !may_load => {
@@ -114,6 +125,13 @@ fn ask_target(
             Err(error.into())
         }
     }
+}
+
+/// Gives up a failover to a replica that has not all data. As the primary it would be one that this
+/// server must not follow.
+fn refuse_target(server: &Arc<Server>) -> LinkError {
+    give_up(server, "Failover target has lost a part of the stream");
+    LinkError::Stopped
 }
 
 /// Ends a failover whose target does not become the primary; this server is a primary again.

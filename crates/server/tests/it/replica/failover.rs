@@ -3,8 +3,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use testkit::{Client, Launch, Server};
+use testkit::{Client, Launch, Server, free_port};
 
+use super::proxy::Proxy;
 use super::{check_equal, follow, info, quiet, redis, start_replica, volatile, wait_for_link};
 use super::{wait_for_log, wait_for_reply, wait_until};
 
@@ -303,4 +304,30 @@ fn a_target_that_refuses_leaves_the_primary_in_its_role() {
         assert_eq!(syncs(&three.old), [before[0], before[1] + 2]);
         assert_eq!(three.old.log().matches(REJECTED).count(), 1);
     }
+}
+
+#[test]
+fn a_target_that_crashes_before_it_is_asked_leaves_the_primary_in_its_role() {
+    let old = volatile().start();
+    let mut client = old.client();
+    // Nobody listens at the port that the replica names.
+    let port = free_port();
+    let named = port.to_string();
+    let launch = quiet(Launch::perdura_journal("everysec"));
+    let launch = launch.args(["--replica-announce-port", &named]);
+    let launch = launch.args(["--replicaof", &format!("127.0.0.1 {}", old.port())]);
+    let mut new = launch.start();
+    wait_for_link(&mut new.client());
+    client.check("SET before 1", "OK");
+    wait_until("it is not online", || info(&mut client, "slave0").contains("state=online"));
+    client.check(&format!("FAILOVER TO 127.0.0.1 {port}"), "OK");
+    wait_for_state(&mut client, "failover-in-progress");
+    new.kill();
+    new.start_again();
+    let _way = Proxy::at(port, new.port());
+    wait_for_state(&mut client, "no-failover");
+    wait_for_log(&old, "Failover target has lost a part of the stream");
+    assert_eq!(info(&mut client, "role"), "master");
+    client.check("SET after 1", "OK");
+    check_equal(&mut client, &mut new.client());
 }

@@ -49,6 +49,11 @@ impl Unsure {
         self.tell_more(role, &second)
     }
 
+    /// Waits for the next connection, and says that this is a replica that is so far.
+    fn tell_replica(&mut self, end: u64) -> Peer {
+        self.tell_more("slave", &format!("master_repl_offset:{end}\r\n"))
+    }
+
     /// Waits for the next connection, and tells it a role and other lines.
     fn tell_more(&mut self, role: &str, more: &str) -> Peer {
         let mut peer = self.fake.accept();
@@ -155,7 +160,7 @@ fn a_target_that_was_promoted_and_has_restarted_is_followed() {
 #[test]
 fn a_target_that_is_a_replica_is_asked_again() {
     let mut unsure = Unsure::start("");
-    let mut peer = unsure.tell("slave", &"0".repeat(40), -2);
+    let mut peer = unsure.tell_replica(unsure.end);
     let asked = peer.read();
     assert_eq!(asked, ["PSYNC", &unsure.id, &(unsure.end + 1).to_string(), "FAILOVER"]);
     peer.send(format!("+CONTINUE {ID}\r\n").as_bytes());
@@ -163,12 +168,23 @@ fn a_target_that_is_a_replica_is_asked_again() {
     unsure.check("slave", "no-failover");
 
     let mut unsure = Unsure::start("");
-    let mut peer = unsure.tell("slave", &"0".repeat(40), -2);
+    let mut peer = unsure.tell_replica(unsure.end);
     assert_eq!(peer.read().len(), 4);
     peer.send(b"-ERR PSYNC FAILOVER replid must match my replid.\r\n");
     assert_eq!(peer.read(), ["INFO", "replication"]);
     peer.send(b"$10\r\nrole:slave\r\n");
     unsure.check("master", "no-failover");
+}
+
+#[test]
+fn a_replica_that_has_lost_data_is_not_asked() {
+    let mut unsure = Unsure::start("");
+    unsure.tell_replica(unsure.end - 1).wait_for_end();
+    unsure.check("master", "no-failover");
+    wait_for_log(&unsure.server, "aborted: Failover target has lost a part of the stream");
+
+    let mut unsure = Unsure::start(" TIMEOUT 60000 FORCE");
+    assert_eq!(unsure.tell_replica(unsure.end - 1).read().len(), 4);
 }
 
 #[test]
@@ -204,7 +220,7 @@ fn a_forced_failover_may_lose_what_the_target_has_not() {
 #[test]
 fn a_dump_in_answer_to_the_request_is_not_loaded() {
     let mut unsure = Unsure::start("");
-    let mut peer = unsure.tell("slave", &"0".repeat(40), -2);
+    let mut peer = unsure.tell_replica(unsure.end);
     assert_eq!(peer.read().len(), 4);
     peer.send(&header(5, 100));
     peer.wait_for_end();
