@@ -126,6 +126,8 @@ pub struct LinkFacts {
     pub dump_total: AtomicU64,
     /// The offset up to which the stream has arrived.
     pub read_to: AtomicU64,
+    /// Whether this server's data is of another history than its primary's, as that has said.
+    pub needs_dump: AtomicBool,
 }
 
 impl LinkFacts {
@@ -142,6 +144,7 @@ impl LinkFacts {
     /// Notes that the stream arrives from `offset` on, or that this server needs no link any more.
     pub fn linked(&self, offset: u64) {
         self.lost_ms.store(0, Relaxed);
+        self.needs_dump.store(false, Relaxed);
         self.read_to.store(offset, Relaxed);
     }
 

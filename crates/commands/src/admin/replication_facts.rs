@@ -17,7 +17,8 @@ pub(super) struct Link {
     pub(super) heard_s: Option<u64>,
     /// Seconds since the link was lost; none while it is up, and if there never was one.
     pub(super) lost_s: Option<u64>,
-    /// The offset up to which the stream was executed; none without a history.
+    /// The offset up to which the stream was executed; none without a history, or with one that
+    /// needs a dump to be the primary's.
     pub(super) executed: Option<u64>,
     /// The offset up to which the stream has arrived.
     pub(super) arrived: u64,
@@ -33,13 +34,14 @@ impl Link {
         let (replication, facts) = (engine.replication(), engine.replication().facts());
         let now = engine.clock().unix_ms();
         let since = |ms: u64| (ms != 0).then(|| now.saturating_sub(ms) / 1000);
+        let needs_dump = facts.needs_dump.load(Relaxed);
         let (is_up, end) = (replication.is_linked(), replication.stream().end());
         Link {
             is_up,
             is_syncing: replication.link_state() == LinkState::Sync,
             heard_s: since(facts.heard_ms.load(Relaxed)),
             lost_s: if is_up { None } else { since(facts.lost_ms.load(Relaxed)) },
-            executed: replication.stream().is_on().then_some(end),
+            executed: (replication.stream().is_on() && !needs_dump).then_some(end),
             arrived: facts.read_to.load(Relaxed).max(end),
             dump_loaded: facts.dump_loaded.load(Relaxed),
             dump_total: facts.dump_total.load(Relaxed),

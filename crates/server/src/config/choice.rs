@@ -104,6 +104,14 @@ choices! {
         Local = "local",
     }
 
+    /// `repl-diskless-load`: whether a dump may replace data before it is complete.
+    DisklessLoad {
+        Disabled = "disabled",
+        OnEmptyDb = "on-empty-db",
+        SwapDb = "swapdb",
+        FlushBeforeLoad = "flush-before-load",
+    }
+
     /// `appendfsync`: when what was appended is synced.
     AppendFsync {
         EverySec = "everysec",

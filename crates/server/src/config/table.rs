@@ -426,6 +426,9 @@ directives! {
         /// So many replicas wait for no others; 0 for no such number.
         repl_diskless_sync_max_replicas: i64 = 0 =>
             ("repl-diskless-sync-max-replicas", Int(0, I32), Live);
+        /// Data goes when a dump begins (`flush-before-load`), or when all of it is in `dir`.
+        repl_diskless_load: DisklessLoad = DisklessLoad::Disabled =>
+            ("repl-diskless-load", Enum(DisklessLoad::NAMES), Live);
         /// Answer while the link to the primary is down.
         replica_serve_stale_data: bool = true => ("replica-serve-stale-data", Bool, Live)
                 .then(RequireReplicas).alias("slave-serve-stale-data");
@@ -541,9 +544,6 @@ directives! {
         syslog_facility: &'static str = "local0" =>
             ("syslog-facility", Enum(&["user", "local0", "local1", "local2", "local3", "local4",
                 "local5", "local6", "local7"]), Fixed).ignored(Design);
-        repl_diskless_load: &'static str = "disabled" =>
-            ("repl-diskless-load", Enum(&["disabled", "on-empty-db", "swapdb"]), Live)
-                .ignored(Replication);
         sanitize_dump_payload: &'static str = "no" =>
             ("sanitize-dump-payload", Enum(&["no", "yes", "clients"]), Live).ignored(Design);
         enable_module_command: &'static str = "no" =>
@@ -652,7 +652,7 @@ mod tests {
          lazyfree-lazy-user-flush list-compress-depth   \
          maxmemory-eviction-tenacity no-appendfsync-on-rewrite  \
          proc-title-template propagation-error-behavior rdb-del-sync-files \
-         repl-disable-tcp-nodelay repl-diskless-load \
+         repl-disable-tcp-nodelay \
          replica-ignore-disk-write-errors replica-ignore-maxmemory replica-lazy-flush \
             sanitize-dump-payload  \
          server_cpulist set-proc-title \

@@ -7,6 +7,7 @@
 //! dropped after REPLICAOF NO ONE: they belong to an earlier epoch of the stream
 //! ([`replication::Stream::append_received`]).
 
+mod arrival;
 mod failover;
 mod receive;
 mod wire;
@@ -43,6 +44,8 @@ pub(crate) fn run(server: &Arc<Server>) {
     }
     // A command that failed here fails again: only all data can mend that.
     let mut starts_over = false;
+    // No file has held a dump.
+    let mut drops_first = false;
     let mut pause = FIRST_RETRY / 2;
     let mut failed_at: Option<Instant> = None;
     while !shared.shutdown.is_asked() {
@@ -52,7 +55,7 @@ pub(crate) fn run(server: &Arc<Server>) {
             server.target.wait(number, if is_on { FAILOVER } else { POLL_INTERVAL });
             contained("a failover", || failover::advance(server));
             position::forget_followed(shared);
-            starts_over = false;
+            (starts_over, drops_first) = (false, false);
             shared.engine.replication().set_diverged(false);
             pause = FIRST_RETRY / 2;
             continue;
@@ -63,11 +66,13 @@ pub(crate) fn run(server: &Arc<Server>) {
         }
         let Primary { host, port } = &primary;
         let mut receiver = Receiver::new(server, number);
-        let ended =
-            contained("the link to the primary", || receiver.follow(&primary, !starts_over));
+        let ended = contained("the link to the primary", || {
+            receiver.follow(&primary, !starts_over, drops_first)
+        });
         // A primary that has just restarted is there again soon.
         pause = if receiver.has_lasted() { FIRST_RETRY } else { (pause * 2).min(RETRY) };
         starts_over &= !receiver.has_followed();
+        drops_first &= !receiver.has_followed();
         shared.engine.replication().set_diverged(starts_over);
         receiver.end();
         if !server.target.is(number) {
@@ -82,6 +87,8 @@ pub(crate) fn run(server: &Arc<Server>) {
                     let is_first = failed_at.is_none_or(|at| at.elapsed() > SELDOM);
                     (starts_over, failed_at) = (true, Some(Instant::now()));
                     pause = if is_first { RETRY } else { FAILED };
+                } else if let LinkError::Arrival(_) = error {
+                    drops_first = true;
                 } else if matches!(error, LinkError::Apply(_) | LinkError::Sync(_)) {
                     pause = RETRY;
                 }

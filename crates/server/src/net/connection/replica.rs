@@ -334,7 +334,8 @@ impl Sender {
         let behind =
             shared.engine.replication().stream().end().saturating_sub(self.cursor.offset()?);
         let limit = shared.limits.replica();
-        if limit.soft == 0 || behind < limit.soft {
+        // A replica that loads a dump cannot take anything.
+        if limit.soft == 0 || behind < limit.soft || !self.entry.has_acknowledged() {
             self.over_since_ms = None;
             return Ok(true);
         }

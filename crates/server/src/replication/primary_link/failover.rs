@@ -96,9 +96,9 @@ fn ask_target(
         // It had all of the stream, but it may have crashed since then.
         answer = match handshake::ask_role(input, &mut output) {
             Ok(role) if !role.is_primary && role.end < end => return Err(refuse_target(server)),
-            Err(HandshakeError::Io(error)) => Err(error.into()),
             // A user for replicas may be allowed nothing else.
-            Ok(_) | Err(_) => Ok(()),
+            Ok(_) | Err(HandshakeError::Refused(_) | HandshakeError::NotAnAnswer { .. }) => Ok(()),
+            Err(error) => return Err(error.into()),
         };
     }
     match answer.and_then(|()| handshake::psync(input, &mut output, &asks)) {

@@ -1,8 +1,11 @@
 //! What a replica does with one connection to its primary: the handshake, a dump if it needs one,
 //! the stream.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use commands::{
@@ -15,8 +18,9 @@ use replication::handshake::{Answer, Handshake, HandshakeError};
 use replication::{Id, Position};
 use resp::{Protocol, Writer};
 
+use super::arrival::{self, ArrivalError};
 use super::failover;
-use super::wire::{PrimaryWire, Stopped};
+use super::wire::{PrimaryWire, is_stopped};
 use crate::durability::append_only::AppendOnly;
 use crate::host::Server;
 use crate::net::meter::fenced_since;
@@ -56,6 +60,8 @@ pub(super) enum LinkError {
         "the failover target is a primary with data of another history: FAILOVER ABORT makes this one the primary again, if that is not its successor"
     )]
     OtherHistory,
+    #[error(transparent)]
+    Arrival(ArrivalError),
     #[error("the dump could not be loaded: Internal error in RDB: {0}")]
     Sync(#[from] LoadDumpError),
     #[error("the data could not be replaced: {0}")]
@@ -76,18 +82,23 @@ impl LinkError {
             LinkError::Replace(_) | LinkError::Stream(_) => true,
             LinkError::Apply(error) => !matches!(error, ApplyError::Full { .. }),
             LinkError::Stopped | LinkError::WouldLose | LinkError::OtherHistory => false,
-            LinkError::Io(_) | LinkError::Handshake(_) => false,
+            LinkError::Io(_) | LinkError::Handshake(_) | LinkError::Arrival(_) => false,
         }
     }
-}
-
-fn is_stopped(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<Stopped>())
 }
 
 impl From<io::Error> for LinkError {
     fn from(error: io::Error) -> LinkError {
         if is_stopped(&error) { LinkError::Stopped } else { LinkError::Io(error) }
+    }
+}
+
+impl From<ArrivalError> for LinkError {
+    fn from(error: ArrivalError) -> LinkError {
+        match error {
+            ArrivalError::Dump(error) => LinkError::from(error),
+            error => LinkError::Arrival(error),
+        }
     }
 }
 
@@ -183,8 +194,13 @@ impl<'s> Receiver<'s> {
     }
 
     /// Connects and follows until the link ends. `resumes`: the primary is asked to continue where
-    /// this server is.
-    pub(super) fn follow(&mut self, primary: &Primary, resumes: bool) -> Result<(), LinkError> {
+    /// this server is. `drops_first`: the data is dropped before all of a dump is there.
+    pub(super) fn follow(
+        &mut self,
+        primary: &Primary,
+        resumes: bool,
+        drops_first: bool,
+    ) -> Result<(), LinkError> {
         let engine = &self.server.shared.engine;
         let replication = engine.replication();
         tracing::info!("Connecting to MASTER {}:{}", primary.host, primary.port);
@@ -199,7 +215,7 @@ impl<'s> Receiver<'s> {
         let start = match failover::handshake(self.server, &wire, &mut input, asks)? {
             Answer::Full { id, offset } => {
                 tracing::info!("Full resync from master: {id}:{offset}");
-                self.load(&wire, &mut input, id, offset)?
+                self.load(&wire, &mut input, id, offset, drops_first)?
             }
             Answer::Continue { id } => {
                 tracing::info!("Successful partial resynchronization with master.");
@@ -265,26 +281,43 @@ impl<'s> Receiver<'s> {
         }
     }
 
-    /// Replaces all data by the dump that comes. Returns where the stream continues.
+    /// Replaces all data by the dump that comes. Returns where the stream continues. The data that
+    /// there is stays until all of the dump is there, unless `drops_first`.
     fn load(
         &mut self,
         wire: &PrimaryWire,
         input: &mut BufReader<PrimaryWire>,
         id: Id,
         offset: u64,
+        drops_first: bool,
     ) -> Result<Position, LinkError> {
         let shared = &self.server.shared;
         let engine = &shared.engine;
         let replication = engine.replication();
         let failed = |why: String| LinkError::Replace(why);
         replication.set_link_state(LinkState::Sync);
+        let is_other = replication.stream().position().id != id || replication.is_diverged();
+        // Then its offset could not be compared with those of others.
+        self.if_followed(|| replication.facts().needs_dump.store(is_other, Relaxed))?;
         let mut dump = DumpReader::new(input);
         dump.begin().map_err(|error| match error {
             replication::dump::DumpError::Io(error) => LinkError::from(error),
             error => failed(error.to_string()),
         })?;
-        let total = dump.total().unwrap_or(0);
-        replication.facts().received(0, total);
+        let length = dump.total();
+        let total = length.unwrap_or(0);
+        let facts = replication.facts();
+        facts.received(0, total);
+        wire.set_sign(Some(b"\n"));
+        let values = shared.config.values();
+        let file = match !drops_first && arrival::keeps_data(engine, &values) {
+            true => {
+                let folder = PathBuf::from(values.dir.to_text());
+                let report = &mut |bytes| facts.received(bytes, total);
+                Some(arrival::receive(&mut dump, length, &folder, report)?)
+            }
+            false => None,
+        };
         let next = Id::from_random(machine::random()?);
         let log = self.server.append_only.get().filter(|log| log.is_wanted());
         let loading = self.if_followed(|| {
@@ -293,7 +326,7 @@ impl<'s> Receiver<'s> {
             Loading::begin(self.server)
         })?;
         let log_off = LogOff::begin(log, self.server).map_err(failed)?;
-        let loaded = self.load_all(wire, &mut dump, total);
+        let loaded = self.load_all(wire, file, &mut dump, total);
         if loaded.is_err() && !shared.shutdown.is_asked() {
             // Half of the data would be worse than none.
             self.drop_data()?;
@@ -317,10 +350,11 @@ impl<'s> Receiver<'s> {
         self.server.target.while_current(self.target, step).ok_or(LinkError::Stopped)
     }
 
-    /// Drops what there is, and loads all of the dump.
+    /// Drops what there is, and loads all of the dump: out of a file, or as it comes.
     fn load_all(
         &self,
         wire: &PrimaryWire,
+        file: Option<File>,
         dump: &mut DumpReader<&mut BufReader<PrimaryWire>>,
         total: u64,
     ) -> Result<Option<u32>, LinkError> {
@@ -332,7 +366,6 @@ impl<'s> Receiver<'s> {
         engine.keyspace().set_syncing(true, now()).map_err(failed)?;
         self.drop_data()?;
         tracing::info!("MASTER <-> REPLICA sync: Loading DB in memory");
-        wire.set_sign(Some(b"\n"));
         let mut options = LoadOptions {
             verifies: true,
             keeps_expired: true,
@@ -341,7 +374,8 @@ impl<'s> Receiver<'s> {
                 facts.received(loaded.bytes, total);
             },
         };
-        let mut from = BufReader::with_capacity(1 << 20, &mut *dump);
+        let file = arrival::Reader { file, wire };
+        let mut from = BufReader::with_capacity(1 << 20, file.chain(&mut *dump));
         let loaded = commands::load_dump(engine, &mut from, &mut options);
         if loaded.is_err() && !self.server.target.is(self.target) {
             return Err(LinkError::Stopped);
@@ -349,6 +383,7 @@ impl<'s> Receiver<'s> {
         let loaded = loaded?;
         // The sum at the end is the last of the dump; the mark follows it.
         io::copy(&mut from, &mut io::sink())?;
+        drop(from);
         wire.set_sign(None);
         if !dump.is_complete() {
             return Err(LinkError::Io(ErrorKind::UnexpectedEof.into()));
@@ -481,7 +516,7 @@ impl<'s> Receiver<'s> {
             }
         };
         // Nobody else waits for the kernel to have that. A log that is off keeps nothing anyway.
-        if engine.log().is_none_or(|log| !log.is_on() || log.write_to(log.end())) {
+        if engine.log().is_none_or(|log| !log.is_on() || has_space && log.write_to(log.end())) {
             self.written = end;
         }
         let mut request = Vec::new();

@@ -165,6 +165,11 @@ impl Drop for Inner {
 #[error("the link is to end")]
 pub(super) struct Stopped;
 
+/// Returns true if an error says that the link was ended here.
+pub(super) fn is_stopped(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Stopped>())
+}
+
 impl Read for PrimaryWire {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         loop {

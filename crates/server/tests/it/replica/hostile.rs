@@ -1,5 +1,5 @@
 //! Primaries that send garbage: the log says what was wrong, little memory is taken, old data is
-//! kept until a dump begins, and the next primary that is in order is followed.
+//! kept until a dump is there, and the next primary that is in order is followed.
 
 use testkit::{Client, Launch, Server};
 
@@ -45,7 +45,7 @@ fn check_recovers(client: &mut Client) {
 }
 
 #[test]
-fn old_data_is_kept_until_a_dump_begins() {
+fn old_data_is_kept_while_there_is_no_dump() {
     let (server, mut client, fake) = start(volatile());
     let answers = [
         ("+FULLRESYNC\r\n".to_owned(), "answer to PSYNC is none that a primary gives: FULLRESYNC"),
@@ -83,6 +83,7 @@ fn a_dump_that_ends_anywhere_leaves_nothing() {
     let whole = dump(&lines);
     let aof = quiet(Launch::perdura_aof("everysec"));
     for launch in [volatile(), aof, quiet(Launch::perdura_pmem())] {
+        let launch = launch.args(["--repl-diskless-load", "flush-before-load"]);
         let (server, mut client, fake) = start(launch);
         for (number, cut) in (0..whole.len()).step_by(23).chain([whole.len() - 1]).enumerate() {
             let (mut peer, _) = fake.accept_psync();

@@ -1,4 +1,5 @@
-//! While a dump arrives: what clients are told, and what happens when it does not end.
+//! While a dump is loaded as it arrives: what clients are told, and what happens when it does not
+//! end.
 
 use testkit::{Client, Launch, Medium, Server};
 
@@ -8,9 +9,10 @@ use super::{wait_for_link, wait_for_log, wait_for_reply, wait_until};
 
 const LOADING: &str = "(error) LOADING Redis is loading the dataset in memory";
 
-/// Starts a server with data that follows a fake, which sends half of a dump.
+/// Starts a server with data that it drops for a dump, and that follows a fake, which sends half of
+/// one.
 fn start(launch: Launch, whole: &[u8]) -> (Server, Client, Fake, Peer) {
-    let server = launch.start();
+    let server = launch.args(["--repl-diskless-load", "flush-before-load"]).start();
     let mut client = server.client();
     client.check("MSET own 1 a old", "OK");
     client.check("SELECT 4", "OK");

@@ -6,6 +6,7 @@
 //!
 //! Nothing waits for a time: a test waits until a reply, INFO or the log shows what it expects.
 
+mod arrival;
 mod chain;
 mod change_over;
 mod clients;
