@@ -2,7 +2,7 @@
 //!
 //! From the tail on, records count as long as epoch, sequence number and checksum are right.
 //! `validate` decides whether the newest one is accepted; the fence of every earlier one has
-//! completed.
+//! completed, so that one of which the body is damaged shows that the medium was.
 
 use crate::error::OpenError;
 use crate::fault_points::FaultPoint;
@@ -26,6 +26,15 @@ pub(crate) struct FoundRecord {
     pub(crate) entries: Vec<u64>,
     /// The pieces of the body, for a long record.
     pub(crate) long: Option<LongBody>,
+}
+
+impl FoundRecord {
+    /// Returns true if the body is intact, wherever it is.
+    pub(crate) fn has_whole_body(&self, region: &Region) -> bool {
+        self.long
+            .as_ref()
+            .is_none_or(|long| long.is_whole(region) || !FaultPoint::VerifyLong.is_enabled())
+    }
 }
 
 /// A shard's log.
@@ -201,6 +210,7 @@ impl Reader<'_> {
     /// may show that one is missing. If there is no record at all, the record before the tail,
     /// which is the last to be overwritten, shows that the tail is right.
     fn check_end(&self, log: &ShardLog) -> Result<(), OpenError> {
+        self.check_bodies(log)?;
         let fenced =
             log.fenced.filter(|&fenced| FaultPoint::ReportFenced.is_enabled() && fenced >= log.seq);
         if let Some(fenced) = fenced {
@@ -217,15 +227,30 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the record of this epoch that begins on `line`, if there is one.
+    /// Checks the bodies of long records that another one follows: they were fenced, and their
+    /// spans have been held since.
+    fn check_bodies(&self, log: &ShardLog) -> Result<(), OpenError> {
+        let followed = log.records.len().saturating_sub(1);
+        let is_damaged = |found: &&FoundRecord| !found.has_whole_body(self.region);
+        match log.records[..followed].iter().find(is_damaged) {
+            Some(FoundRecord { header, .. }) if FaultPoint::ReportLater.is_enabled() => {
+                Err(log.damaged(header.seq, header.seq + 1))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the record of this epoch that begins on `line`, if there is one and its body is
+    /// intact: that of a retired record may have been overwritten.
     fn any(&self, line: LineIndex) -> Option<FoundRecord> {
         let header = read_header(self.region, self.place(line), self.geometry.ring_part / 8)?;
         let is_own = header.epoch == self.epoch;
-        is_own.then(|| self.record(line, header.seq)).flatten()
+        let found = is_own.then(|| self.record(line, header.seq)).flatten();
+        found.filter(|found| found.has_whole_body(self.region))
     }
 
     /// Returns the sequence numbers of the valid records of this epoch that `wanted` accepts,
-    /// wherever they are in the ring.
+    /// wherever they are in the ring. The bodies of long ones do not matter.
     fn whole(&self, wanted: impl Fn(u64) -> bool) -> impl Iterator<Item = u64> {
         (0..self.lines()).filter_map(move |line| {
             let header = read_header(self.region, self.place(line), self.geometry.ring_part / 8)?;

@@ -72,10 +72,7 @@ fn is_accepted(logs: &[ShardLog], whole: &[bool], shard: usize) -> bool {
 
 /// Returns true if all bytes that a record publishes are intact.
 fn is_whole(region: &Region, found: &FoundRecord) -> bool {
-    let body = found
-        .long
-        .as_ref()
-        .is_none_or(|long| long.is_whole(region) || !FaultPoint::VerifyLong.is_enabled());
+    let body = found.has_whole_body(region);
     body && found.fresh.iter().filter(|range| range.verified).all(|range| {
         // SAFETY: the pool is being opened: nobody writes.
         let bytes = unsafe { region.bytes(range.at, range.len as usize) };

@@ -6,6 +6,7 @@ mod at_once;
 mod features;
 mod fences;
 mod journal;
+mod long_records;
 mod many_blocks;
 mod media;
 mod regressions;
