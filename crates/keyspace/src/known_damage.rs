@@ -77,9 +77,7 @@ impl Damage {
     /// Remembers a damaged key. Returns true if it was not known yet.
     pub(crate) fn remember(&self, key: DamagedKey) -> bool {
         let mut keys = lock(&self.keys);
-        if keys.iter().any(|known| {
-            (known.entry, known.shard) == (key.entry, key.shard) && known.key == key.key
-        }) {
+        if keys.iter().any(|known| is_known(known, &key)) {
             return false;
         }
         self.found.fetch_add(1, Relaxed);
@@ -90,6 +88,16 @@ impl Damage {
         keys.push(key);
         true
     }
+}
+
+/// Names the damage of an entry that is marked.
+pub(crate) const FOUND_BEFORE: &str = "value, found before";
+
+/// Returns true if both are the same damage. An entry that is marked as damaged may have been
+/// copied since, with its mark.
+fn is_known(known: &DamagedKey, found: &DamagedKey) -> bool {
+    let is_copy = found.what == FOUND_BEFORE && found.key.is_some() && known.db == found.db;
+    known.shard == found.shard && known.key == found.key && (known.entry == found.entry || is_copy)
 }
 
 /// The entries that lost their names.

@@ -14,6 +14,7 @@ use structures::index::Near;
 use crate::collection::{self, Deep};
 use crate::entry;
 use crate::key::{Hashing, Key, MAX_KEY, slot};
+use crate::known_damage::FOUND_BEFORE;
 use crate::layout::{
     EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, KeyPlace, Kind, is_marked, key_word,
 };
@@ -143,7 +144,7 @@ fn short<V: View>(view: &V, at: Ptr, capacity: usize, layout: Short, expires: bo
         None => None,
     };
     let fault = match checksum {
-        None if is_marked(word) => fault("value, found before", at),
+        None if is_marked(word) => fault(FOUND_BEFORE, at),
         None => fault("value word", at),
         Some(checksum) if checksum != (word >> 32) as u32 => {
             fault(KEY_OR_VALUE, at.add(place.at as u64))
@@ -183,7 +184,7 @@ fn value<V: View>(view: &V, at: Ptr, capacity: usize, deep: Option<Deep<'_>>) ->
     let word = view.word(at);
     let place = entry::key_place(view, at);
     match Kind::decode(word) {
-        None if is_marked(word) => Err(fault("value, found before", at)),
+        None if is_marked(word) => Err(fault(FOUND_BEFORE, at)),
         None => Err(fault("value word", at)),
         Some(Kind::Inline { len: bytes, crc, .. }) => {
             let begin = place.body_at();

@@ -12,7 +12,7 @@ use keyspace::Db;
 use replication::{Id, Replica, Stage};
 
 use crate::load::{load, save};
-use crate::support::{Client, MemoryLog, TestClock, engine, volatile};
+use crate::support::{Client, MemoryLog, TestClock, emulated, engine, volatile};
 
 /// Makes the server follow a primary, or nobody.
 fn follow(engine: &Engine, follows: bool) {
@@ -215,4 +215,34 @@ fn a_log_that_comes_within_a_command_of_the_primary_knows_that_it_lacks_it() {
     assert_eq!((clock.log.log.lines().len(), clock.log.skipped.load(Relaxed)), (0, 1));
     receive(&engine, &["SET b 1"]);
     assert_eq!((clock.log.log.lines().len(), clock.log.skipped.load(Relaxed)), (2, 1));
+}
+
+/// A value that the medium damaged here only: what the primary says of the key's time is taken, so
+/// that the link goes on.
+#[test]
+fn a_damaged_value_takes_the_expiry_time_that_the_primary_sets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool");
+    let value = "a value that is found again in the file";
+    let keyspace = emulated(&path, 1);
+    let engine = Arc::new(Engine::new(EngineOptions::new(keyspace)));
+    Client::new(&engine).check(&format!("SET key {}", value.replace(' ', "-")), "OK");
+    engine.keyspace().heap().close().expect("a clean close");
+    drop(engine);
+    let mut bytes = std::fs::read(&path).expect("the pool");
+    let value = value.replace(' ', "-");
+    let at = bytes.windows(value.len()).position(|part| part == value.as_bytes());
+    bytes[at.expect("the value") + 3] ^= 1;
+    std::fs::write(&path, bytes).expect("the pool");
+
+    let engine = Arc::new(Engine::new(EngineOptions::new(emulated(&path, 1))));
+    follow(&engine, true);
+    engine.replication().stream().adopt(Id::NONE, 0, None);
+    receive(&engine, &["PEXPIREAT key 33000000000000", "SET other 1"]);
+    let mut client = Client::new(&engine);
+    client.check("PEXPIRETIME key", "(integer) 33000000000000");
+    let reply = client.run("GET key");
+    assert!(reply.starts_with("(error) MEDIAERR"), "{reply}");
+    receive(&engine, &["SET key again"]);
+    client.check("GET key", "\"again\"");
 }

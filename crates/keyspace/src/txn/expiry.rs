@@ -11,7 +11,7 @@ use super::{KeyLocation, Old};
 use crate::collection::{self, Layout};
 use crate::entry;
 use crate::held::Held;
-use crate::layout::{Counts, FIELDS, FieldCounts, Kind};
+use crate::layout::{Counts, FIELDS, FieldCounts, Kind, marked};
 use crate::{Db, Error, Event, Key, Txn, Type};
 
 /// The effect of a write of a value on its key's expiry time.
@@ -56,15 +56,35 @@ impl Txn<'_> {
             "only a hash has fields that expire"
         );
         let Some(word) = entry::expiry_place(&self.shards[place.shard], old.at) else {
-            // The copy has a checksum of its own: damaged bytes must not get one that is right.
-            entry::sound(&self.shards[place.shard], old.at)?;
-            let held = Held::read(&self.shards[place.shard], old.at);
-            return self.put(place, key, Some(old), held.value(), 0, Expire::At(expiry));
+            return self.copy_with_expiry(place, key, old, expiry);
         };
         self.shards[place.shard].set(word, expiry);
         let before = (old.expiry != 0).then_some(old.at);
         self.count_fields_of(place, old.expiry, expiry);
         self.link_expiry(place, key.hash, before, (expiry != 0).then_some(old.at))
+    }
+
+    /// Replaces an entry by a copy that has a word for the expiry time. The copy has a checksum of
+    /// its own, which is right: damaged bytes are not copied, and the copy is marked as damaged.
+    fn copy_with_expiry(
+        &mut self,
+        place: KeyLocation,
+        key: &Key<'_>,
+        old: Old,
+        expiry: u64,
+    ) -> Result<(), Error> {
+        let is_sound = entry::sound(&self.shards[place.shard], old.at).is_ok();
+        let held = match is_sound {
+            true => Held::read(&self.shards[place.shard], old.at),
+            false => Held::Int(0),
+        };
+        self.put(place, key, Some(old), held.value(), 0, Expire::At(expiry))?;
+        if !is_sound && let Some(slot) = self.slot(place, key) {
+            let shard = &mut self.shards[place.shard];
+            let word = shard.word(slot.entry());
+            shard.set(slot.entry(), marked(word));
+        }
+        Ok(())
     }
 
     /// Returns true if an entry's expiry word can become `expiry` without a copy of the entry.
