@@ -7,7 +7,7 @@ use heap::{Ptr, ROOTS, View};
 
 use super::walk::Salvager;
 use super::{SalvageFinding, SalvageStopped};
-use crate::layout::{LIBRARIES, MAP_ROOT};
+use crate::layout::LIBRARIES;
 use crate::{Db, entry, verify};
 
 /// The database of entries to which no index leads.
@@ -31,8 +31,7 @@ impl Salvager<'_> {
                 }
                 Some(KeyLocation::Database(db)) => {
                     for &at in found.iter() {
-                        self.done.found += 1;
-                        self.copy(db, at, entry::expiry(self.pool, at))?;
+                        self.copy_found(db, at)?;
                     }
                 }
                 None => found.iter().try_for_each(|&at| self.unplaced(shard, at))?,
@@ -79,8 +78,8 @@ impl Salvager<'_> {
         let pool = self.pool;
         let is_blank = (0..ROOTS).all(|n| pool.word(pool.root(shard, n)) == 0);
         if is_blank && !found.is_empty() {
-            let map = shard == 0 && MAP_ROOT < ROOTS;
-            (self.find)(SalvageFinding::Roots { shard, map });
+            // The map of databases is one of the first shard's roots.
+            (self.find)(SalvageFinding::Roots { shard, map: shard == 0 });
         }
     }
 

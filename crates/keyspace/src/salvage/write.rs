@@ -47,6 +47,16 @@ impl Salvager<'_> {
         Ok(())
     }
 
+    /// Copies a sound entry to which no index led, and counts it once it is copied. Returns true if
+    /// it is.
+    pub(super) fn copy_found(&mut self, db: Db, at: Ptr) -> Result<bool, SalvageStopped> {
+        let before = self.done.keys;
+        self.copy(db, at, entry::expiry(self.pool, at))?;
+        let copied = self.done.keys - before;
+        self.done.found += copied;
+        Ok(copied > 0)
+    }
+
     /// Copies the sound entry of a function library, unless a library of this name was copied
     /// already.
     pub(super) fn copy_library(&mut self, at: Ptr) -> Result<(), SalvageStopped> {
@@ -70,15 +80,14 @@ impl Salvager<'_> {
     /// caller chose, if any.
     pub(super) fn unplaced(&mut self, shard: usize, at: Ptr) -> Result<(), SalvageStopped> {
         let key = entry::key(self.pool, at).into_owned();
-        let put = self.options.unplaced.filter(|&db| !has(self.to, db, &key, self.options.now));
-        match put {
-            Some(db) => {
-                self.done.found += 1;
-                self.copy(db, at, entry::expiry(self.pool, at))?;
+        let to = self.options.unplaced.filter(|&db| !has(self.to, db, &key, self.options.now));
+        let put = match to {
+            Some(db) => self.copy_found(db, at)?.then_some(db.number()),
+            None => {
+                self.done.lost += 1;
+                None
             }
-            None => self.done.lost += 1,
-        }
-        let put = put.map(Db::number);
+        };
         (self.find)(SalvageFinding::Unplaced { shard, key, at: at.raw(), put });
         Ok(())
     }

@@ -152,11 +152,15 @@ struct Outcome {
 }
 
 fn salvage_with(path: &Path, unplaced: Option<Db>) -> Result<Outcome, SalvageError> {
+    salvage_at(path, unplaced, NOW)
+}
+
+fn salvage_at(path: &Path, unplaced: Option<Db>, now: u64) -> Result<Outcome, SalvageError> {
     let pool = Salvage::open(Region::inspect(path).expect("a mapping"), BOOT)?;
     let options = CreateOptions { geometry: geometry(SHARDS), ..CreateOptions::default() };
     let to = Keyspace::new(Heap::volatile(256 << 20, &options).expect("memory"), NOW);
     let mut findings = Vec::new();
-    let how = SalvageOptions { now: NOW, unplaced };
+    let how = SalvageOptions { now, unplaced };
     let copied = to
         .take_from(&pool, how, &|_| {}, &mut |finding| findings.push(finding))
         .expect("free memory");
@@ -354,6 +358,29 @@ fn keys_whose_database_is_not_known_are_named_and_go_where_the_caller_says() {
             *at == 7 || pools.sound.contains_key(&(*at, name.clone()))
         };
         assert!(put.model.keys().all(elsewhere) && put.costs);
+    }
+}
+
+#[test]
+fn a_key_that_is_found_and_has_expired_is_not_counted_as_found() {
+    let pools = Pools::new();
+    // The index of one database, or those of all, whose keys are put into another one.
+    for (roots, database) in [(1, 0), (8, 7)] {
+        let path = pools.damaged(true, |bytes| {
+            for root in (0..SHARDS).map(|shard| at::root(shard, 0)) {
+                bytes[root..root + 8 * roots].fill(0);
+            }
+        });
+        for (now, expire) in [(NOW, false), (NOW + 2_000_000, true)] {
+            let done = salvage_at(path, Db::new(database), now).expect("a pool");
+            let found = done.model.keys().filter(|(at, _)| *at == database).count();
+            assert_eq!(done.copied.found as usize, found, "{:?}", done.copied);
+            assert_eq!(done.copied.expired > 0, expire, "{:?}", done.copied);
+            let is_put =
+                |f: &&SalvageFinding| matches!(f, SalvageFinding::Unplaced { put: Some(_), .. });
+            let put = done.findings.iter().filter(is_put).count();
+            assert_eq!(put, if database == 7 { found } else { 0 });
+        }
     }
 }
 
