@@ -81,6 +81,11 @@ impl<'s> Resolver<'s> {
             self.shared.heap().forget_losses(pages, &resolved);
             region.resolve(pages);
         }
+        if region.lost().0 > 0 {
+            let text =
+                "Media error: the medium goes on losing bytes; no write is taken until that ends";
+            self.shared.damage.report(text.into());
+        }
     }
 
     /// Stops the store if its file was truncated, before anything is written beyond the file's end.
