@@ -214,6 +214,12 @@ impl Journal {
         if !self.is_far_from_limit(*head, open.superblock.capacity) {
             return Ok(());
         }
+        // A journal that has failed calls its file no more.
+        self.check()?;
+        // Nothing depends on a lower limit: if the file cannot be looked at, the limit stays.
+        if open.is_cut_short().unwrap_or(true) {
+            return Ok(());
+        }
         let limit = head + at_rest();
         open.superblock.limit = limit;
         // Before the limit: with the usual distance, writers would find themselves at the limit.

@@ -101,6 +101,32 @@ fn a_ring_grows_in_any_lap_once_it_has_space() {
     }
 }
 
+/// A journal at rest lowers its limit, but not if its file was cut meanwhile: it is not used again.
+#[test]
+fn the_limit_of_a_ring_that_was_cut_is_not_lowered() {
+    for is_cut in [false, true] {
+        let (files, clock) = (SimulatedFiles::default(), SimulatedClock::default());
+        let region = pool::map(&files, SHORT, &clock);
+        pool::open(&region).expect("a pool");
+        let mut user = User::new(&region, &clock, Contents::empty());
+        let (_, mut applies) = region.background_steps().expect("a journal");
+        write(&mut user, SHORT / 2, |_| {});
+        let mut look = || {
+            clock.pass(Duration::from_secs(1));
+            applies.look(&region).expect("a journal");
+        };
+        look();
+        region.checkpoint().expect("applied");
+        if is_cut {
+            files.storage(Named::Journal).cut(RING_AT + SHORT / 2).expect("a shorter file");
+        }
+        files.take_events();
+        look();
+        let is_write = |event: &FileEvent| matches!(event, FileEvent::Write(Named::Journal, ..));
+        assert_eq!(files.take_events().iter().any(is_write), !is_cut, "{is_cut}");
+    }
+}
+
 #[test]
 fn a_growth_without_space_is_tried_again_after_a_while() {
     let (files, clock) = (SimulatedFiles::default(), SimulatedClock::default());
