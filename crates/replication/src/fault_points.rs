@@ -40,6 +40,8 @@ fault_points! {
     CutAtUncounted,
     /// A ring with commits after those of the data is not believed.
     RefuseNewer,
+    /// Of two rings that belong to the place, the one that goes further is believed.
+    TakeFurthest,
 }
 
 #[cfg(not(feature = "sim"))]

@@ -29,7 +29,7 @@ mod recover;
 
 use self::layout::{ALIGN, DATA, Frame, HEAD, Header, MARKS, Mark};
 pub use self::layout::{LEAST_SIZE, MAGIC, MOST_SIZE};
-pub use self::recover::{Found, Place, Recovered, find, recover};
+pub use self::recover::{Found, Place, Recovered, find, recover, recover_furthest};
 use crate::Id;
 use crate::fault_points::FaultPoint;
 

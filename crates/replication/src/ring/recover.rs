@@ -14,6 +14,10 @@
 //! nothing but PINGs and the like was appended since, neither it nor a mark may have a commit after
 //! the place: else the ring is newer than the data, which may be a copy.
 //!
+//! A new ring may belong to the same place as the one before it, if it began where that had begun,
+//! since nothing was appended in between. The old one got nothing more from then on, so the one
+//! that goes further is the one that was in use.
+//!
 //! The bytes may be anything: work and memory are bounded by their number.
 
 use super::layout::{DATA, Frame, HEAD, Header, MARKS, Mark};
@@ -64,6 +68,20 @@ pub struct Recovered {
 pub fn find(bytes: &[u8]) -> Option<Found> {
     let Header { id, begun, boot, .. } = Header::decode(bytes)?;
     Some(Found { id: Id::from_random(id), begun, boot })
+}
+
+/// Returns what [`recover`] returns of the ring that goes furthest, with the number of that ring.
+pub fn recover_furthest<'b>(
+    rings: impl IntoIterator<Item = &'b [u8]>,
+    place: &Place<'_>,
+    most: u64,
+) -> Option<(usize, Recovered)> {
+    let of_ring = |(number, ring)| Some((number, recover(ring, place, most)?));
+    let mut recovered = rings.into_iter().enumerate().filter_map(of_ring);
+    if !FaultPoint::TakeFurthest.is_enabled() {
+        return recovered.next();
+    }
+    recovered.max_by_key(|(_, Recovered { end, bytes, .. })| (*end, bytes.len()))
 }
 
 /// Returns the end of the stream after a crash, with at most about `most` bytes before it; none if

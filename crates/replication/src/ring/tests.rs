@@ -224,6 +224,26 @@ fn a_ring_that_begins_with_older_bytes_has_them() {
 }
 
 #[test]
+fn of_two_rings_of_one_place_the_one_that_goes_further_is_believed() {
+    let (old, new) = (Shared::new(LEAST_SIZE), Shared::new(LEAST_SIZE));
+    begin(&old, LEAST_SIZE, 100, b"kept before");
+    let mut ring = begin(&new, LEAST_SIZE, 100, b"");
+    let furthest = |rings: [&Shared; 2]| {
+        let rings = rings.map(Shared::bytes);
+        let found = recover_furthest(rings.iter().map(|ring| &ring[..]), &place(100, &[0]), 1000);
+        found.map(|(number, Recovered { end, bytes, .. })| (number, end, bytes.len()))
+    };
+    assert_eq!(furthest([&old, &new]), Some((0, 100, 11)), "both go as far, and it has more");
+    assert_eq!(furthest([&new, &old]), Some((1, 100, 11)));
+    ring.append(None, &[crate::PING], none());
+    assert_eq!(furthest([&old, &new]), Some((1, 114, 14)));
+    assert_eq!(furthest([&new, &old]), Some((0, 114, 14)));
+    let none = Shared::new(LEAST_SIZE);
+    assert_eq!(furthest([&none, &new]), Some((1, 114, 14)));
+    assert_eq!(furthest([&none, &none]), None);
+}
+
+#[test]
 fn whatever_the_bytes_are_they_are_read_within_bounds() {
     let medium = Shared::new(LEAST_SIZE);
     let mut ring = begin(&medium, LEAST_SIZE, 0, b"");

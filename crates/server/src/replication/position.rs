@@ -18,7 +18,7 @@ use replication::{Id, Position, Stream};
 
 use crate::config::Values;
 use crate::process::machine;
-use crate::replication::ring_file::RingFile;
+use crate::replication::ring_file::{FoundRing, RingFile};
 use crate::shared::{PlaceTries, Shared};
 
 /// A place that the opening of the pool has found.
@@ -112,11 +112,10 @@ fn judge(
     }
     let place = Place { id: position.id, begun: own.begun, end: position.end, shards: &own.shards };
     let most = shared.config.values().repl_backlog_size;
-    let usable = found.iter().filter(|found| found.boot == boot || file.has_all());
-    let mut recovered = usable.filter_map(|found| {
-        Some((replication::ring::recover(&found.bytes, &place, most)?, found.is_next))
-    });
-    let Some((recovered, is_next)) = recovered.next() else {
+    let is_usable = |found: &&FoundRing| found.boot == boot || file.has_all();
+    let usable: Vec<&FoundRing> = found.iter().filter(is_usable).collect();
+    let rings = usable.iter().map(|found| &found.bytes[..]);
+    let Some((number, recovered)) = replication::ring::recover_furthest(rings, &place, most) else {
         // Where the data outlives the machine and the file does not, a replica may have all.
         if file.survives_power() && found.iter().any(|found| found.boot != boot) && !file.has_all()
         {
@@ -128,7 +127,7 @@ fn judge(
         // A replica with that much data got it from another server: this one never sent it.
         return Err("the file with the end of the stream is not that of the data, or is gone");
     };
-    if is_next {
+    if usable[number].is_next {
         // The next crash must find it, too, though another is being made.
         if let Err(error) = file.keep() {
             tracing::warn!("The file with the end of the stream is not renamed: {error}");

@@ -113,7 +113,11 @@ impl Allowed {
 
     fn note(&mut self, meaning: &Meaning) {
         match meaning {
-            Meaning::Begun(_, change) => self.may_be_lost |= change.is_lost,
+            Meaning::Begun(_, change) => {
+                self.may_be_lost |= change.is_lost;
+                let last = self.histories.last_mut();
+                last.into_iter().for_each(|history| history.bare.extend(change.bare));
+            }
             Meaning::Ended(_, Some(end)) => self.end = *end,
             Meaning::Shown(len) => {
                 if let Some(history) = self.histories.last_mut() {
@@ -195,12 +199,6 @@ impl Explorer {
         media.mark();
         let (mut rng, seed) = (self.rng.fork(), self.rng.u64(..));
         let primary = Primary::begin(&ks, &media, (data.clone(), found.as_ref()), &mut rng);
-        let named = |ring: &Rings, number: usize| {
-            replication::ring::find(&ring[number]).is_some_and(|ring| {
-                found.as_ref().is_some_and(|found| (found.id, found.begun) == (ring.id, ring.begun))
-            })
-        };
-        (0..2).filter(|number| named(&rings, *number)).for_each(|at| primary.uses_ring(at));
         let failed = Mutex::new(None);
         let (shared, failure) = (&primary, &failed);
         let seeds: Vec<u64> = (0..actions).map(|_| rng.u64(..)).collect();
@@ -297,6 +295,7 @@ impl Explorer {
                 log: Arc::default(),
                 sent: 0,
                 ended: Default::default(),
+                bare: Default::default(),
                 has_ring: false,
             };
             let allowed = Allowed {

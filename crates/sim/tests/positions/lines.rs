@@ -4,7 +4,7 @@
 //! Threads commit at the same time. So a fence of one of them does not make durable what another
 //! one has written back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -157,17 +157,6 @@ impl Workload for Lines {
         let media = OfIncarnation { ks: Arc::clone(ks), incarnation };
         let start = (state.data.clone(), state.found.as_ref());
         let primary = Primary::begin(ks, &media, start, &mut rng);
-        if let Some(found) = &state.found {
-            // The ring that is named is not overwritten.
-            let named = (0..2).find(|number| {
-                let region = ks.heap().region();
-                // SAFETY: nothing is stored into the rings while the slice lives.
-                let ring = unsafe { region.bytes(RINGS + number * RING, RING as usize) };
-                replication::ring::find(ring)
-                    .is_some_and(|ring| (ring.id, ring.begun) == (found.id, found.begun))
-            });
-            named.into_iter().for_each(|named| primary.uses_ring(named as usize));
-        }
         let failed = Mutex::new(None);
         let (shared, failure) = (&primary, &failed);
         let of_thread = |thread| {
@@ -244,6 +233,7 @@ impl State {
             log: Arc::default(),
             sent: 0,
             ended: found.words.iter().copied().collect(),
+            bare: BTreeSet::new(),
             has_ring: false,
         };
         let found = self.found.as_ref().filter(|found| found.is_whole);
@@ -271,7 +261,12 @@ impl Fold {
             self.state.history = Some(history);
         }
         match meaning {
-            Meaning::Begun(thread, change) => drop(self.under_way.insert(thread, change)),
+            Meaning::Begun(thread, change) => {
+                if let Some(history) = &mut self.state.history {
+                    history.bare.extend(change.bare);
+                }
+                self.under_way.insert(thread, change);
+            }
             Meaning::Ended(thread, end) => {
                 let change = self.under_way.remove(&thread).unwrap_or_default();
                 self.state.apply(&change);

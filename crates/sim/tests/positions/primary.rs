@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
 use keyspace::{Db, Expire, Keyspace, StreamPosition, Txn};
-use replication::ring::{Beginning, Medium, Place, Recovered, Ring, find, recover};
+use replication::ring::{Beginning, Medium, Place, Recovered, Ring, recover_furthest};
 use replication::{Cursor, Id, PING, Position, Stream};
 use sim::undivided;
 
@@ -16,6 +16,8 @@ use super::{NOW, db};
 
 /// Bytes of each of the two rings.
 pub(crate) const RING: u64 = replication::ring::LEAST_SIZE;
+/// A ring has no bytes of a commit that has more.
+const MOST: u64 = (RING - 4096) / 4 - 24;
 /// Names of keys.
 const KEYS: usize = 12;
 const DATABASES: u32 = 3;
@@ -38,6 +40,8 @@ pub(crate) struct Change {
     pub(crate) keys: Vec<((u32, usize), bool)>,
     /// It is in no stream.
     pub(crate) is_lost: bool,
+    /// The end of its bytes in the stream, if they are too many for a ring.
+    pub(crate) bare: Option<u64>,
 }
 
 /// What was so from a mark on.
@@ -110,14 +114,11 @@ pub(crate) fn found(ks: &Keyspace, rings: [&[u8]; 2]) -> Option<Found> {
     let found = Found { id, begun: end, end, until: end, ..Found::default() };
     let Some(own) = own else { return Some(Found { is_whole: true, ..found }) };
     let place = Place { id, begun: own.begun, end, shards: &own.shards };
-    let named = rings
-        .into_iter()
-        .filter(|ring| find(ring).is_some_and(|found| (found.id, found.begun) == (id, own.begun)));
-    let recovered = named.filter_map(|ring| recover(ring, &place, u64::MAX)).next();
+    let recovered = recover_furthest(rings, &place, u64::MAX);
     let found = Found { begun: own.begun, words: own.shards, ..found };
     Some(match recovered {
-        Some(Recovered { end, until, bytes }) => {
-            Found { end, until, bytes, is_whole: true, ..found }
+        Some((ring, Recovered { end, until, bytes })) => {
+            Found { end, until, bytes, is_whole: true, ring: Some(ring), ..found }
         }
         None => found,
     })
@@ -157,6 +158,8 @@ impl<'m> Primary<'m> {
             let saved = Position { id: *of, second: None, end: *end, kept: 0, db: None, epoch: 0 };
             stream.continue_as_primary(&saved, bytes, *until, id());
         }
+        // The ring that was in use is not overwritten.
+        let ring = found.and_then(|found| found.ring).unwrap_or_else(|| rng.usize(..2));
         Primary {
             ks: Arc::clone(ks),
             stream,
@@ -164,16 +167,11 @@ impl<'m> Primary<'m> {
             marks: Mutex::default(),
             data: Mutex::new(data),
             log: Mutex::default(),
-            ring: AtomicUsize::new(rng.usize(..2)),
+            ring: AtomicUsize::new(ring),
             keeps: AtomicBool::new(false),
             last: Mutex::default(),
             tokens: AtomicUsize::new(rng.usize(..1 << 40)),
         }
-    }
-
-    /// Says which of the rings may be overwritten: the other one.
-    pub(crate) fn uses_ring(&self, number: usize) {
-        self.ring.store(number, Relaxed);
     }
 
     fn mark(&self, meaning: Meaning) {
@@ -276,7 +274,7 @@ impl<'m> Primary<'m> {
             txn.keys().delete(db(of as usize), &key).map_err(|error| error.to_string())?;
         }
         let keys = keys.into_iter().map(|key| (key, false)).collect();
-        let change = Change { keys, is_lost: false };
+        let change = Change { keys, ..Change::default() };
         let bytes = words(&["FLUSHDB", &self.token(rng)]);
         self.end(&mut txn, thread, (of, Some(&bytes)), change, false)?;
         Ok(format!("flush {of}"))
@@ -302,11 +300,13 @@ impl<'m> Primary<'m> {
         let changed = txn.dirty().next();
         let home = changed.or_else(|| txn.locked().next()).ok_or("a shard")?;
         let reserved = undivided(|| {
-            let is_kept = self.ks.position().is_kept();
+            let (is_kept, start) = (self.ks.position().is_kept(), self.stream.appended());
             let reserved = bytes
                 .filter(|_| is_kept)
                 .and_then(|bytes| self.stream.reserve(home, of, of, bytes));
             change.is_lost = is_kept && reserved.is_none() && changed.is_some();
+            let end = reserved.as_ref().map(|reserved| reserved.end());
+            change.bare = end.filter(|end| end - start > MOST);
             self.mark(Meaning::Begun(thread, change.clone()));
             reserved
         });
@@ -395,6 +395,7 @@ impl<'m> Primary<'m> {
                     log: bytes,
                     sent: 0,
                     ended: BTreeSet::new(),
+                    bare: BTreeSet::new(),
                     has_ring: true,
                 }));
                 Some(saved(&position))
@@ -426,6 +427,7 @@ impl<'m> Primary<'m> {
                 log: Arc::default(),
                 sent: 0,
                 ended: BTreeSet::new(),
+                bare: BTreeSet::new(),
                 has_ring: false,
             }));
             Some(saved(&position))

@@ -30,15 +30,17 @@ pub(crate) struct History {
     pub(crate) sent: usize,
     /// The ends of commits that have ended.
     pub(crate) ended: BTreeSet<u64>,
+    /// The ends of commits whose bytes are too many for a ring.
+    pub(crate) bare: BTreeSet<u64>,
     /// Whether a ring has what comes after it.
     pub(crate) has_ring: bool,
 }
 
 impl fmt::Debug for History {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let History { id, begun, sent, ended, has_ring, .. } = self;
+        let History { id, begun, sent, ended, bare, has_ring, .. } = self;
         write!(out, "History {{ {id}, begun: {begun}, sent: {sent}, ended: {ended:?}, ")?;
-        write!(out, "has_ring: {has_ring} }}")
+        write!(out, "bare: {bare:?}, has_ring: {has_ring} }}")
     }
 }
 
@@ -54,6 +56,8 @@ pub(crate) struct Found {
     pub(crate) until: u64,
     /// Whether a ring says so: else nobody continues.
     pub(crate) is_whole: bool,
+    /// Which of the rings that is.
+    pub(crate) ring: Option<usize>,
     /// The ends of commits of which the pool says so.
     pub(crate) words: Vec<u64>,
 }
@@ -62,7 +66,7 @@ impl Default for Found {
     fn default() -> Found {
         let (begun, end, until) = (0, 0, 0);
         let (bytes, words) = (Vec::new(), Vec::new());
-        Found { id: Id::NONE, begun, end, bytes, until, is_whole: false, words }
+        Found { id: Id::NONE, begun, end, bytes, until, is_whole: false, ring: None, words }
     }
 }
 
@@ -88,6 +92,9 @@ impl History {
         let sent = self.begun + self.sent as u64;
         let Found { end, bytes, words, until, is_whole, .. } = found;
         let (start, until) = (end - bytes.len() as u64, sent.min(*until));
+        if *is_whole && start > until && self.bare.contains(&start) {
+            return Ok(true);
+        }
         if start > until || !is_whole {
             let has_ended = words.iter().all(|word| *word == 0 || self.ended.contains(word));
             return match rule == Rule::Whole || rule == Rule::Everything && has_ended {
