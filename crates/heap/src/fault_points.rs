@@ -175,6 +175,12 @@ pmem::fault_points! { 48:
     ReadOwnCut,
     /// At rest the tail is fenced before the lock is released.
     FenceRested,
+    /// When a whole log is retired, the hint of what was fenced is flushed before its tail.
+    FlushFenced,
+    /// Salvage stores no word of a record before a tail that the hint confirms,
+    SkipRetired,
+    /// ... nor one of a record whose words are all in place.
+    SkipStored,
 }
 
 /// Disables one fault point in all threads, or none.

@@ -68,6 +68,7 @@ pub(crate) struct Ring {
     pub(crate) shard: usize,
     base: u64,
     tail_at: u64,
+    fenced_at: u64,
     part_lines: u64,
     parts: usize,
     /// A section is full from this many words on.
@@ -112,6 +113,7 @@ impl Ring {
             shard,
             base: geometry.ring_at(shard),
             tail_at: geometry.shard_area(shard).tail(),
+            fenced_at: geometry.shard_area(shard).fenced(),
             part_lines,
             parts: geometry.ring_parts,
             section_words: section_words(geometry),
@@ -215,12 +217,15 @@ impl Ring {
         std::mem::take(&mut self.next_long)
     }
 
-    /// Retires every record. The tail is flushed, not fenced.
+    /// Retires every record. The tail is flushed, not fenced. Durable before it is the hint that
+    /// the newest record was fenced: it shows a salvage that the tail is right, should that record
+    /// be lost.
     pub(crate) fn retire_all(&mut self, region: &Region) {
         if self.sections.is_empty() {
             return;
         }
         self.flush_oldest(region, self.sections.len());
+        fault_points::flush(region, self.fenced_at, 8, FaultPoint::FlushFenced);
         fault_points::fence(region, FaultPoint::FenceRetired);
         self.move_tail(region);
     }

@@ -88,17 +88,26 @@ pub(crate) fn shard(
     Ok(log)
 }
 
-/// Reads the sound part of a shard's log, and returns the error for which opening would refuse it.
-/// `in_place` says that every word that a record changed was stored, as when only the process
-/// ended.
-///
+/// The sound part of a damaged log.
+pub(crate) struct Rescued {
+    /// The log, with the records whose words must be stored.
+    pub(crate) log: ShardLog,
+    /// Why opening would refuse it.
+    pub(crate) error: Option<OpenError>,
+    /// Whether a record is sound from which on none can be lost, unless the medium said so: the
+    /// newest that is known to have been fenced, or one after it.
+    pub(crate) has_newest: bool,
+}
+
+/// Reads the sound part of a shard's log. `in_place` says that every word that a record changed was
+/// stored, except for those of the newest record, as when only the process ended.
 pub(crate) fn rescue(
     region: &Region,
     geometry: &Geometry,
     shard: usize,
     epoch: u32,
     in_place: bool,
-) -> (ShardLog, Option<OpenError>) {
+) -> Rescued {
     let reader = Reader { region, geometry, shard, epoch };
     let (line, seq) = split_tail(region.load(geometry.shard_area(shard).tail()));
     let mut log = reader.read();
@@ -108,28 +117,47 @@ pub(crate) fn rescue(
         reader.check_end(&log).err()
     };
     if error.is_none() {
-        return (log, None);
+        return Rescued { log, error, has_newest: true };
     }
     let mut all: Vec<FoundRecord> =
         (0..reader.lines()).filter_map(|line| reader.any(line)).collect();
     all.sort_unstable_by_key(|found| found.header.seq);
     all.dedup_by_key(|found| found.header.seq);
-    // Records before the tail are retired. If there are no others, the tail itself may be damaged.
-    if line <= reader.lines() && all.iter().any(|found| found.header.seq >= seq) {
+    let newest = all.last().map(|newest| newest.header.seq);
+    let hint = region.load(geometry.shard_area(shard).fenced());
+    log.fenced = record::fenced_seq(hint, epoch, newest.unwrap_or(seq));
+    let has_newest = newest.is_some_and(|newest| log.fenced.is_none_or(|fenced| newest >= fenced));
+    // A tail to which no record leads may be damaged itself, unless the hint confirms it. Words of
+    // retired records are durable in place, and may have been changed by a record that is lost.
+    let is_confirmed =
+        log.fenced.is_some_and(|fenced| seq <= fenced + 1) && FaultPoint::SkipRetired.is_enabled();
+    let is_tail = is_confirmed || all.iter().any(|found| found.header.seq >= seq);
+    if line <= reader.lines() && is_tail {
         all.retain(|found| found.header.seq >= seq);
     }
-    if in_place {
-        let is_gap = |pair: &[FoundRecord]| pair[0].header.seq + 1 != pair[1].header.seq;
-        let gap = all.windows(2).rposition(is_gap).map_or(0, |gap| gap + 1);
-        all.drain(..gap);
-    }
+    // The log ends where it ended, whatever needs no storing: the records of other shards say so.
     if let Some(newest) = all.last() {
         let line = (newest.at - geometry.ring_at(shard)) / LINE;
         log.end = (line + newest.header.lines() as u64) % reader.lines();
         log.seq = (newest.header.seq + 1) & SEQ_MASK;
     }
+    log.seq = log.seq.max(log.fenced.map_or(0, |fenced| fenced + 1));
+    if in_place {
+        drop_stored(&mut all, log.fenced);
+    }
     log.records = all;
-    (log, error)
+    Rescued { log, error, has_newest }
+}
+
+/// Removes the records whose words are in place: those up to the hint, which is stored after them;
+/// without a hint, those before the last gap, of which at most the newest was not stored.
+fn drop_stored(all: &mut Vec<FoundRecord>, fenced: Option<u64>) {
+    if let Some(fenced) = fenced.filter(|_| FaultPoint::SkipStored.is_enabled()) {
+        return all.retain(|found| found.header.seq > fenced);
+    }
+    let is_gap = |pair: &[FoundRecord]| pair[0].header.seq + 1 != pair[1].header.seq;
+    let gap = all.windows(2).rposition(is_gap).map_or(0, |gap| gap + 1);
+    all.drain(..gap);
 }
 
 struct Reader<'a> {

@@ -4,11 +4,15 @@
 //! changed is in place, except perhaps those of the newest record, whose reply had not been sent;
 //! damage further back in a log then costs nothing. If the machine was restarted, the changes of a
 //! lost record are missing, and so may be whatever followed from them.
+//!
+//! Words that are in place already are not stored again: a record that is lost may have changed
+//! them since. So nothing is stored of records before the tail, as in a pool that was at rest, nor,
+//! where only the process ended, of those that are known to have been stored.
 
 use super::note::SalvageNote;
 use crate::error::OpenError;
 use crate::layout::header::Header;
-use crate::recovery::scan::ShardLog;
+use crate::recovery::scan::{Rescued, ShardLog};
 use crate::recovery::{lost_logs, replay, scan, validate};
 use pmem::Region;
 
@@ -32,10 +36,10 @@ pub(super) fn recover(
     };
     let mut logs: Vec<ShardLog> = Vec::new();
     for shard in 0..geometry.shards {
-        let (log, error) = scan::rescue(region, geometry, shard, header.epoch, in_place);
-        // If there is no record after the damage, the newest one may be among the lost ones.
-        let costs = !in_place || log.records.is_empty();
-        note(error, costs);
+        let Rescued { log, error, has_newest } =
+            scan::rescue(region, geometry, shard, header.epoch, in_place);
+        // Else the newest record, whose words need not be in place, may be among the lost ones.
+        note(error, !in_place || !has_newest);
         note(lost_logs::refuse_lost_log(region, geometry, &log).err(), true);
         logs.push(log);
     }

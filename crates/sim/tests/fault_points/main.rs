@@ -25,6 +25,9 @@ mod pool;
 mod position_histories;
 mod positions;
 mod rewrite;
+mod salvage;
+#[path = "../salvaged/mod.rs"]
+mod salvaged;
 #[path = "../scheduled/mod.rs"]
 mod scheduled;
 #[path = "../scripts/mod.rs"]

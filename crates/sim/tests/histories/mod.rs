@@ -5,6 +5,8 @@
 pub(crate) mod log;
 #[path = "../losses/mod.rs"]
 pub(crate) mod losses;
+#[path = "../salvaged/mod.rs"]
+pub(crate) mod salvaged;
 #[path = "../scripts/mod.rs"]
 pub(crate) mod scripts;
 #[path = "../snapshots/mod.rs"]
@@ -79,6 +81,14 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     (
         "a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_reported",
         a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_reported,
+    ),
+    (
+        "a_lost_record_brings_no_older_word_back_into_a_salvaged_pool",
+        salvaged::a_lost_record_brings_no_older_word_back_into_a_salvaged_pool,
+    ),
+    (
+        "a_transaction_of_two_shards_is_salvaged_whole",
+        salvaged::a_transaction_of_two_shards_is_salvaged_whole,
     ),
     ("a_loss_is_resolved_or_recorded_whenever_the_process_ends", || {
         losses::a_loss_is_resolved_or_recorded_whenever_the_process_ends(37);

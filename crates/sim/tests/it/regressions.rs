@@ -24,6 +24,16 @@ fn a_newest_record_that_was_fenced_and_is_damaged_is_reported() {
 }
 
 #[test]
+fn a_lost_record_brings_no_older_word_back_into_a_salvaged_pool() {
+    histories::salvaged::a_lost_record_brings_no_older_word_back_into_a_salvaged_pool();
+}
+
+#[test]
+fn a_transaction_of_two_shards_is_salvaged_whole() {
+    histories::salvaged::a_transaction_of_two_shards_is_salvaged_whole();
+}
+
+#[test]
 fn a_loss_is_resolved_or_recorded_whenever_the_process_ends() {
     histories::losses::a_loss_is_resolved_or_recorded_whenever_the_process_ends(3);
 }
@@ -50,5 +60,5 @@ fn scripts_that_need_each_others_shards_all_come_to_an_end() {
 
 #[test]
 fn a_search_begins_with_all_of_them() {
-    assert_eq!(histories::ALL.len(), 10);
+    assert_eq!(histories::ALL.len(), 12);
 }

@@ -1,0 +1,18 @@
+//! The fault points of a salvage, each shown to be necessary.
+
+use crate::{alone, salvaged};
+use heap::{FaultPoint, disable_fault_point};
+use std::panic::catch_unwind;
+
+#[test]
+fn a_salvage_stores_no_word_that_a_lost_record_may_have_changed() {
+    let _alone = alone();
+    let history = salvaged::a_lost_record_brings_no_older_word_back_into_a_salvaged_pool;
+    history();
+    for point in [FaultPoint::FlushFenced, FaultPoint::SkipRetired, FaultPoint::SkipStored] {
+        disable_fault_point(Some(point));
+        let done = catch_unwind(history);
+        disable_fault_point(None);
+        assert!(done.is_err(), "nothing depends on {point:?}");
+    }
+}
