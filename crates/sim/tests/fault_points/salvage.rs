@@ -9,6 +9,7 @@ fn a_salvage_stores_no_word_that_a_lost_record_may_have_changed() {
     let _alone = alone();
     let history = salvaged::a_lost_record_brings_no_older_word_back_into_a_salvaged_pool;
     history();
+    salvaged::a_transaction_of_two_shards_is_salvaged_whole();
     for point in [FaultPoint::FlushFenced, FaultPoint::SkipRetired, FaultPoint::SkipStored] {
         disable_fault_point(Some(point));
         let done = catch_unwind(history);
