@@ -177,6 +177,8 @@ pmem::fault_points! { 48:
     FenceRested,
     /// When a whole log is retired, the hint of what was fenced is flushed before its tail.
     FlushFenced,
+    /// Recovery stores and flushes that hint, too, before the tail.
+    FlushRecoveredFenced,
     /// Salvage stores no word of a record before a tail that the hint confirms,
     SkipRetired,
     /// ... nor one of a record whose words are all in place.

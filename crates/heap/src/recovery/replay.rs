@@ -13,7 +13,7 @@ use crate::error::OpenError;
 use crate::fault_points::{self, FaultPoint};
 use crate::layout::header;
 use crate::layout::{Geometry, HEADER_A, HEADER_B, LINE, ZONES_WORD};
-use crate::log::record::entries;
+use crate::log::record::{entries, fenced_word};
 use crate::log::ring::tail_word;
 use pmem::Region;
 use std::collections::BTreeMap;
@@ -67,6 +67,7 @@ pub(crate) fn all(
             .iter()
             .fold(recovered.lsn, |lsn, found| lsn.max(found.header.lsn.saturating_add(1)));
         recovered.ends.push((log.end, log.seq));
+        keep_hint(region, geometry, epoch, log);
     }
     fault_points::fence(region, FaultPoint::FenceRecovered);
     if region.failed() {
@@ -102,6 +103,16 @@ fn flush_accepted(region: &Region, logs: &[ShardLog]) {
         }
     }
     fault_points::fence(region, FaultPoint::FenceAccepted);
+}
+
+/// Flushes the hint that the newest record was fenced, as whoever retires a whole log does. It
+/// shows a salvage that the tail is right, if that record is lost before the next epoch has begun.
+fn keep_hint(region: &Region, geometry: &Geometry, epoch: u32, log: &ShardLog) {
+    let Some(newest) = log.records.last() else { return };
+    let at = geometry.shard_area(log.shard).fenced();
+    // SAFETY: the pool is being opened: nobody else reads or writes it.
+    unsafe { region.store(at, fenced_word(epoch, newest.header.seq)) };
+    make_durable(region, at, 8, FaultPoint::FlushRecoveredFenced);
 }
 
 /// Flushes what an earlier process stored. If a sync of that process failed, the kernel considers

@@ -87,6 +87,10 @@ pub(crate) const ALL: &[(&str, fn())] = &[
         salvaged::a_lost_record_brings_no_older_word_back_into_a_salvaged_pool,
     ),
     (
+        "a_record_that_a_recovery_has_retired_may_be_lost",
+        salvaged::a_record_that_a_recovery_has_retired_may_be_lost,
+    ),
+    (
         "a_transaction_of_two_shards_is_salvaged_whole",
         salvaged::a_transaction_of_two_shards_is_salvaged_whole,
     ),

@@ -29,6 +29,11 @@ fn a_lost_record_brings_no_older_word_back_into_a_salvaged_pool() {
 }
 
 #[test]
+fn a_record_that_a_recovery_has_retired_may_be_lost() {
+    histories::salvaged::a_record_that_a_recovery_has_retired_may_be_lost();
+}
+
+#[test]
 fn a_transaction_of_two_shards_is_salvaged_whole() {
     histories::salvaged::a_transaction_of_two_shards_is_salvaged_whole();
 }
@@ -60,5 +65,5 @@ fn scripts_that_need_each_others_shards_all_come_to_an_end() {
 
 #[test]
 fn a_search_begins_with_all_of_them() {
-    assert_eq!(histories::ALL.len(), 12);
+    assert_eq!(histories::ALL.len(), 13);
 }

@@ -51,6 +51,58 @@ pub(crate) fn a_lost_record_brings_no_older_word_back_into_a_salvaged_pool() {
     }
 }
 
+/// The machine went down within the recovery of a pool, when the tail had moved and the epoch had
+/// not, and the line of the newest record is lost. The word that it changed is durable in place.
+pub(crate) fn a_record_that_a_recovery_has_retired_may_be_lost() {
+    const VALUES: u64 = 5;
+    let medium = Medium::new();
+    let geometry = Geometry { shards: 1, ring_parts: 3, ring_part: 4096, zone_spans: 16 };
+    let options = CreateOptions { geometry, boot_id: [1; 16], ..CreateOptions::default() };
+    let region = Region::simulated_growing(RESERVE, medium.clone());
+    let heap = Heap::create(region, &options).expect("a pool");
+    let mut root = 0;
+    for value in 1..=VALUES {
+        let mut shard = heap.lock(0);
+        root = shard.root(0).raw() as usize;
+        shard.set(shard.root(0), value);
+        shard.commit().expect("a commit");
+    }
+    let trace = medium.take();
+    let mut durability = Durability::new(Vec::new());
+    trace.events.iter().for_each(|event| durability.apply(&trace, *event));
+    let start = durability.certain().to_vec();
+    let (tail, word) = (root - ROOTS, |image: &[u8], at: usize| image[at..at + 8].to_vec());
+    let medium = Medium::new();
+    let region = Region::simulated_from(&start, RESERVE, medium.clone());
+    let (heap, _) = Heap::open(region, [1; 16]).expect("a pool");
+    let trace = medium.take();
+    drop(heap);
+    let mut durability = Durability::new(start.clone());
+    let mut image = start.clone();
+    for event in &trace.events {
+        durability.apply(&trace, *event);
+        if word(durability.certain(), tail) != word(&start, tail) {
+            break;
+        }
+        image = durability.certain().to_vec();
+    }
+    // The tail may get there before the fence after it, alone.
+    let moved = word(durability.certain(), tail);
+    assert_ne!(moved, word(&start, tail));
+    image[tail..tail + 8].copy_from_slice(&moved);
+    assert_eq!(word(&image, root), VALUES.to_le_bytes(), "it is in place");
+    let used = image[RING..RING_END].iter().rposition(|byte| *byte != 0).expect("records");
+    let line = RING + used / 64 * 64;
+    image[line..line + 64].fill(0);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool");
+    std::fs::write(&path, &image).expect("the pool");
+    let salvage = Salvage::open(Region::inspect(&path).expect("a copy"), [3; 16]);
+    let salvage = salvage.expect("a pool");
+    let found = salvage.word(salvage.root(0, 0));
+    assert_eq!(found, VALUES, "{:?}", salvage.notes());
+}
+
 /// The process ended between the words of two shards that one transaction changed, when the record
 /// of the first was known to be fenced, and an older record of it is lost. That the log ends after
 /// the transaction still says that the second shard's record counts.
