@@ -2,8 +2,9 @@
 //!
 //! The newest record of a ring may have reached the medium before its fence, and so without its
 //! fresh ranges: it is accepted only if their checksums match. A record that is linked to others is
-//! accepted only if all of them are there. A record whose fence is known to have completed must be
-//! accepted: if it cannot be, the medium was damaged.
+//! accepted only if all of them are there. A record whose fence is known to have completed, by the
+//! hint, or since a shard of its transaction has continued, must be accepted: if it cannot be, the
+//! medium was damaged.
 
 #![allow(unsafe_code, reason = "published bytes are read to compare their checksum")]
 
@@ -20,15 +21,16 @@ pub(crate) fn newest(
     geometry: &Geometry,
     logs: &mut [ShardLog],
 ) -> Result<(), OpenError> {
+    check_links(logs)?;
     let accepted = accepted(region, logs);
-    for (log, accepted) in logs.iter_mut().zip(accepted) {
+    let went_on: Vec<bool> = (0..logs.len()).map(|shard| has_gone_on(logs, shard)).collect();
+    for ((log, accepted), went_on) in logs.iter_mut().zip(accepted).zip(went_on) {
         if accepted {
             continue;
         }
         let newest = log.seq - 1;
-        if log.fenced.is_some_and(|fenced| fenced >= newest)
-            && FaultPoint::ReportFenced.is_enabled()
-        {
+        let is_fenced = log.fenced.is_some_and(|fenced| fenced >= newest) || went_on;
+        if is_fenced && FaultPoint::ReportFenced.is_enabled() {
             return Err(log.damaged(newest, newest));
         }
         log.drop_newest(geometry);
@@ -44,6 +46,36 @@ pub(crate) fn accepted(region: &Region, logs: &[ShardLog]) -> Vec<bool> {
     };
     let whole: Vec<bool> = logs.iter().map(is_newest_whole).collect();
     (0..logs.len()).map(|shard| is_accepted(logs, &whole, shard)).collect()
+}
+
+/// Checks that the records to which those lead that another one follows are there: they were fenced
+/// together.
+fn check_links(logs: &[ShardLog]) -> Result<(), OpenError> {
+    for log in logs {
+        let followed = log.records.len().saturating_sub(1);
+        for link in log.records[..followed].iter().filter_map(|found| found.link) {
+            let linked = logs.get(link.shard).filter(|_| FaultPoint::ReportFenced.is_enabled());
+            if let Some(linked) = linked.filter(|linked| linked.seq <= link.seq) {
+                return Err(linked.damaged(linked.seq, link.seq));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if a shard that took part in the transaction of this one's newest record has
+/// continued: the fence of all its records has completed.
+fn has_gone_on(logs: &[ShardLog], shard: usize) -> bool {
+    let mut newest = logs[shard].records.last();
+    for _ in 0..logs.len() {
+        let Some(link) = newest.and_then(|found| found.link) else { return false };
+        let Some(next) = logs.get(link.shard).filter(|_| link.shard != shard) else { return false };
+        newest = next.records.last().filter(|last| last.header.seq == link.seq);
+        if newest.is_none() {
+            return next.seq > link.seq;
+        }
+    }
+    false
 }
 
 fn is_accepted(logs: &[ShardLog], whole: &[bool], shard: usize) -> bool {

@@ -1,10 +1,11 @@
 //! Finds out what lost bytes meant, and restores those that the heap itself knows.
 //!
 //! Headers, the number of zones, a shard's tail and counter, and the headers of spans are known in
-//! DRAM or follow from the rest. A log's bytes are no longer needed once all its records are
-//! retired. The content of a block, or of a root word, concerns the layer above, to which it is
-//! reported. Bitmaps and the span table cannot be derived from anything else: if they are lost,
-//! nothing may be written any more, since a block in use could be given out.
+//! DRAM or follow from the rest. A log's bytes, and the bodies of its long records, are no longer
+//! needed once all its records are retired. The content of a block, or of a root word, concerns the
+//! layer above, to which it is reported. Bitmaps and the span table cannot be derived from anything
+//! else: if they are lost, nothing may be written any more, since a block in use could be given
+//! out.
 
 #![allow(unsafe_code, reason = "metadata is stored in the pool")]
 
@@ -216,6 +217,17 @@ impl Heap {
         self.region.fence();
     }
 
+    /// Retires the logs with long records: a span that no shard has may be a part of the body of
+    /// one.
+    fn retire_long_records(&self) {
+        for shard in 0..self.shards() {
+            let holds_long = self.lock(shard).state.ring.holds_long();
+            if holds_long {
+                self.retire(shard);
+            }
+        }
+    }
+
     fn restore_area(&self, line: u64, areas: u64, parts: &mut Vec<LostPart>) {
         let size = self.geometry.shard_area(1).tail() - areas;
         let shard = ((line - areas) / size) as usize;
@@ -245,7 +257,10 @@ impl Heap {
             return Err(Irreplaceable { what: "a part of the span table", at: line });
         }
         let word = self.region.load(self.geometry.span_word(span));
-        let Some((class, shard)) = split_span_word(word, self.shards()) else { return Ok(()) };
+        let Some((class, shard)) = split_span_word(word, self.shards()) else {
+            self.retire_long_records();
+            return Ok(());
+        };
         let (shape, base) = (&TABLE[class as usize], self.geometry.span_at(span));
         if class == WHOLE {
             let at = Ptr::from_raw(base);

@@ -45,7 +45,7 @@ pub(super) fn recover(
     }
     let accepted = validate::accepted(region, &logs);
     for (log, _) in logs.iter_mut().zip(accepted).filter(|(_, accepted)| !accepted) {
-        let newest = log.seq.wrapping_sub(1);
+        let Some(newest) = log.records.last().map(|newest| newest.header.seq) else { continue };
         if log.fenced.is_some_and(|fenced| fenced >= newest) {
             note(Some(log.damaged(newest, newest)), true);
         }

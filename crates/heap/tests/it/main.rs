@@ -6,6 +6,7 @@ mod at_once;
 mod features;
 mod fences;
 mod journal;
+mod linked_records;
 mod long_records;
 mod many_blocks;
 mod media;

@@ -160,6 +160,30 @@ fn a_lost_line_of_a_log_is_needed_no_more() {
     }
 }
 
+/// Its record could not be read any more, and the next opening was refused.
+#[test]
+fn a_lost_line_of_the_body_of_a_long_record_is_needed_no_more() {
+    const WORDS: u64 = 600;
+    let pool = Pool::new();
+    let heap = pool.open();
+    let first = put(&heap, 0, 0, &[0; 8 * WORDS as usize]);
+    let mut shard = heap.lock(0);
+    (0..WORDS).for_each(|n| shard.set(first.add(8 * n), 1 + n));
+    shard.commit().expect("a commit of a long record");
+    drop(shard);
+    put(&heap, 0, 1, b"more");
+    let bytes = fs::read(&pool.path).expect("the pool");
+    let entry = [first.raw() >> 3 | 1 << 60, 1].map(u64::to_le_bytes).concat();
+    let body = bytes.chunks(65536).position(|span| span.starts_with(&entry)).expect("the body");
+    let lost = line(65536 * body as u64 + 640);
+    pool.zero(lost);
+    assert_eq!(lost_parts(&heap, lost), []);
+    drop(heap);
+    let heap = pool.open();
+    let shard = heap.lock(0);
+    assert!((0..WORDS).all(|n| shard.word(first.add(8 * n)) == 1 + n));
+}
+
 #[test]
 fn the_layer_above_is_reported_to_blocks_and_roots() {
     let pool = Pool::new();
