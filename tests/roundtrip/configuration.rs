@@ -26,7 +26,8 @@ use crate::users;
 
 /// Directives that are not set here.
 const LEFT_OUT: &[&str] = &[
-    "port", // connections of the test
+    "repl-diskless-load", // has a value of Valkey
+    "port",               // connections of the test
     "bind",
     "tls-port",
     "maxclients",        // depends on the limit of open files
