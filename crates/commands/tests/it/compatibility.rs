@@ -169,11 +169,13 @@ Known differences:
   the umask. A second server with the same dir is refused. Where files of the append-only file are
   moved, removed or replaced, writes are refused with MISCONF until they are back, or BGREWRITEAOF
   has written it again.
-- A replica drops its data when the header of a dump arrives, and loads the dump while it comes:
-  commands get LOADING meanwhile, REPLICAOF too. A replica that takes its dump slowly holds nobody
-  up: it may get the rest of it from a file in dir. A command of the primary that fails on the
-  replica ends the link, and everything is asked for again; Redis logs it and goes on
-  ([replication](replication.md)).
+- A replica without data loads a dump while it comes, whatever repl-diskless-load says; with data it
+  receives all of it into a file first, also with swapdb. If that fails, or would take more than
+  half of the free space of dir, the next dump replaces the data while it comes, as with
+  flush-before-load. While a dump is loaded, commands get LOADING, REPLICAOF too. A replica that
+  takes its dump slowly holds nobody up: it may get the rest of it from a file in dir. A command of
+  the primary that fails on the replica ends the link, and everything is asked for again; Redis logs
+  it and goes on ([replication](replication.md)).
 - MIGRATE lets others be served, and is refused within MULTI and in scripts. A key that is changed
   while it is sent is sent once more (with REPLACE, or as DEL), up to 16 times; then the reply is a
   TRYAGAIN error, and both servers have the key. Each call makes a connection of its own.
