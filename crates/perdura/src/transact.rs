@@ -253,7 +253,7 @@ mod tests {
     use crate::prelude::*;
     use crate::wait::Waiting;
 
-    /// What a transaction has done, and what others have.
+    /// The attempts of a transaction, and the keys of others that it met.
     #[derive(Default)]
     struct State {
         attempts: usize,

@@ -368,7 +368,7 @@ fn so_do_threads_and_a_sync_that_fails_is_the_last_one() {
     }
 }
 
-/// What was acknowledged must be in the pool's own file, whatever the threads did at the moment
+/// The pool's own file must have what was acknowledged, whatever the threads did at the moment
 /// when its journal's use ended.
 #[test]
 fn nothing_stays_in_a_journal_whose_use_ends_while_threads_write() {

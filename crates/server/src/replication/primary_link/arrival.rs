@@ -22,7 +22,8 @@ pub(super) enum ArrivalError {
     #[error(transparent)]
     Dump(io::Error),
     #[error(
-        "its dump cannot be received into a file in `dir` ({0}): the data is dropped for the next one before that arrives"
+        "its dump cannot be received into a file in `dir` ({0}): the data is dropped for the next \
+         one before that arrives"
     )]
     File(io::Error),
 }

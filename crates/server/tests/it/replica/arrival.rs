@@ -2,7 +2,7 @@
 
 use testkit::{Client, Launch, Medium, Server};
 
-use super::fake::{Fake, ID, Peer, dump, header, marked_header};
+use super::fake::{Fake, ID, Peer, dump, header, long_dump, marked_header};
 use super::{follow, info, quiet, volatile, wait_for_reply, wait_until};
 
 /// Starts a server with data that follows a fake, which sends half of a dump.
@@ -25,12 +25,6 @@ fn wait_for_bytes(client: &mut Client, bytes: usize) {
     wait_until("it does not arrive", || {
         info(client, "master_sync_read_bytes") == bytes.to_string()
     });
-}
-
-/// Returns a dump that does not come in one piece.
-fn long_dump() -> Vec<u8> {
-    let lines: Vec<String> = (0..2000).map(|n| format!("SET key:{n} {n:050}")).collect();
-    dump(&lines.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 #[track_caller]

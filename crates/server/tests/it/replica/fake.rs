@@ -177,3 +177,9 @@ pub(super) fn dump(lines: &[&str]) -> Vec<u8> {
     }
     dump_of(&server)
 }
+
+/// Returns a dump that is long enough for half of it to have many keys.
+pub(super) fn long_dump() -> Vec<u8> {
+    let lines: Vec<String> = (0..2000).map(|n| format!("SET key:{n} {n:050}")).collect();
+    dump(&lines.iter().map(String::as_str).collect::<Vec<_>>())
+}

@@ -3,7 +3,7 @@
 
 use testkit::{Client, Launch, Medium, Server};
 
-use super::fake::{Fake, Peer, dump, header, marked_header};
+use super::fake::{Fake, Peer, dump, header, long_dump, marked_header};
 use super::{check_equal, follow, info, quiet, redis, volatile};
 use super::{wait_for_link, wait_for_log, wait_for_reply, wait_until};
 
@@ -26,12 +26,6 @@ fn start(launch: Launch, whole: &[u8]) -> (Server, Client, Fake, Peer) {
     wait_for_reply(&mut client, "PING", LOADING);
     wait_for_log(&server, "Loading DB in memory");
     (server, client, fake, peer)
-}
-
-/// Returns a dump that is long enough for half of it to have many keys.
-fn long_dump() -> Vec<u8> {
-    let lines: Vec<String> = (0..2000).map(|n| format!("SET key:{n} {n:050}")).collect();
-    dump(&lines.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 #[test]
