@@ -1,5 +1,5 @@
-//! Refuses a pool whose logs may have ended in bytes that the medium lost: an acknowledged write
-//! could be among them.
+//! Refuses a pool whose logs may have ended in bytes that the medium lost, or whose newest record may
+//! have been complete without a loss: an acknowledged write could be among them.
 
 use super::scan::ShardLog;
 use crate::error::OpenError;
@@ -25,7 +25,6 @@ pub(crate) fn refuse_lost_log(
     geometry: &Geometry,
     log: &ShardLog,
 ) -> Result<(), OpenError> {
-    let (_, lost) = region.lost();
     let tail = geometry.shard_area(log.shard).tail();
     let base = geometry.ring_at(log.shard);
     let part = geometry.ring_part as u64;
@@ -33,6 +32,21 @@ pub(crate) fn refuse_lost_log(
     let start_of_part = end - (end - base) % part;
     let next = base + (start_of_part + part - base) % geometry.ring_bytes();
     let needed = [(tail, tail + 8), (end, start_of_part + part), (next, next + part)];
+    refuse_lost(region, log, &needed)
+}
+
+/// Refuses a log whose newest record is not accepted if the medium lost some of its body, or of the
+/// bytes that it publishes.
+pub(crate) fn refuse_lost_newest(region: &Region, log: &ShardLog) -> Result<(), OpenError> {
+    let Some(newest) = log.records.last() else { return Ok(()) };
+    let fresh = newest.fresh.iter().map(|range| (range.at, range.len));
+    let pieces = newest.long.iter().flat_map(|long| &long.pieces).map(|&(at, len, _)| (at, len));
+    let needed = fresh.chain(pieces).map(|(at, len)| (at, at.saturating_add(u64::from(len))));
+    refuse_lost(region, log, &needed.collect::<Vec<_>>())
+}
+
+fn refuse_lost(region: &Region, log: &ShardLog, needed: &[(u64, u64)]) -> Result<(), OpenError> {
+    let (_, lost) = region.lost();
     for lost in &lost {
         let meets = |&(from, to): &(u64, u64)| lost.at < to && lost.at + lost.len > from;
         if needed.iter().any(meets) {

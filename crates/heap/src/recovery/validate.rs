@@ -4,10 +4,12 @@
 //! fresh ranges: it is accepted only if their checksums match. A record that is linked to others is
 //! accepted only if all of them are there. A record whose fence is known to have completed, by the
 //! hint, or since a shard of its transaction has continued, must be accepted: if it cannot be, the
-//! medium was damaged.
+//! medium was damaged. So it was, and the fence may have completed, if the missing bytes are among
+//! those that the medium reported as lost.
 
 #![allow(unsafe_code, reason = "published bytes are read to compare their checksum")]
 
+use super::lost_logs::refuse_lost_newest;
 use super::scan::{FoundRecord, ShardLog};
 use crate::checksum::crc32c;
 use crate::error::OpenError;
@@ -23,19 +25,29 @@ pub(crate) fn newest(
 ) -> Result<(), OpenError> {
     check_links(logs)?;
     let accepted = accepted(region, logs);
-    let went_on: Vec<bool> = (0..logs.len()).map(|shard| has_gone_on(logs, shard)).collect();
-    for ((log, accepted), went_on) in logs.iter_mut().zip(accepted).zip(went_on) {
+    let fenced = fenced(logs);
+    for ((log, accepted), is_fenced) in logs.iter_mut().zip(accepted).zip(fenced) {
         if accepted {
             continue;
         }
         let newest = log.seq - 1;
-        let is_fenced = log.fenced.is_some_and(|fenced| fenced >= newest) || went_on;
         if is_fenced && FaultPoint::ReportFenced.is_enabled() {
             return Err(log.damaged(newest, newest));
         }
+        refuse_lost_newest(region, log)?;
         log.drop_newest(geometry);
     }
     Ok(())
+}
+
+/// Returns for each log whether the fence of its newest record is known to have completed.
+pub(crate) fn fenced(logs: &[ShardLog]) -> Vec<bool> {
+    let is_fenced = |(shard, log): (usize, &ShardLog)| {
+        let newest = log.records.last().map(|newest| newest.header.seq);
+        newest.is_some_and(|newest| log.fenced.is_some_and(|fenced| fenced >= newest))
+            || has_gone_on(logs, shard)
+    };
+    logs.iter().enumerate().map(is_fenced).collect()
 }
 
 /// Returns for each log whether its newest record is accepted.

@@ -10,6 +10,7 @@ mod linked_records;
 mod long_records;
 mod many_blocks;
 mod media;
+mod newest_record;
 mod regressions;
 mod rest;
 mod shard_wait;
