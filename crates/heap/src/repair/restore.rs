@@ -1,7 +1,7 @@
 //! Finds out what lost bytes meant, and restores those that the heap itself knows.
 //!
-//! Headers, the number of zones, a shard's tail and counter, and the headers of spans are known in
-//! DRAM or follow from the rest. A log's bytes, and the bodies of its long records, are no longer
+//! Headers, the number of zones, a shard's tail, hint and counter, and the headers of spans are
+//! known in DRAM or follow from the rest. A log's bytes, and the bodies of its long records, are no longer
 //! needed once all its records are retired. The content of a block, or of a root word, concerns the
 //! layer above, to which it is reported. Bitmaps and the span table cannot be derived from anything
 //! else: if they are lost, nothing may be written any more, since a block in use could be given
@@ -14,6 +14,7 @@ use crate::fault_points::FaultPoint;
 use crate::layout::size_class::{BITMAP_AT, TABLE, WHOLE};
 use crate::layout::span::{header, split_span_word};
 use crate::layout::{HEADER_B, LINE, ROOTS, ZONES_WORD};
+use crate::log::record::fenced_word;
 use crate::media_errors::losses::{self, Stop};
 use crate::media_errors::resolve;
 use crate::ptr::Ptr;
@@ -238,6 +239,8 @@ impl Heap {
             parts.push(LostPart::Roots { shard, from, to: (from + LINE as usize / 8).min(ROOTS) });
         } else if line == area.tail() {
             self.retire(shard);
+        } else if line == area.fenced() {
+            self.restore_hint(shard);
         } else if line == area.used() {
             let used = self.lock(shard).state.used;
             // SAFETY: a word of the shard that changes under its lock; the value is the one that it
@@ -245,6 +248,17 @@ impl Heap {
             unsafe { self.region.store(area.used(), used) };
             self.region.flush(area.used(), 8);
         }
+    }
+
+    /// Stores the hint of what was fenced as it was, or as if it had reached the medium.
+    fn restore_hint(&self, shard: usize) {
+        let locked = self.lock(shard);
+        let newest = locked.state.ring.seq.checked_sub(1);
+        let Some(newest) = newest.filter(|_| !self.is_poisoned()) else { return };
+        let at = self.area(shard).fenced();
+        // SAFETY: a word of this shard, whose lock is held.
+        unsafe { self.region.store(at, fenced_word(self.epoch, newest)) };
+        self.region.flush(at, 8);
     }
 
     fn restore_span(

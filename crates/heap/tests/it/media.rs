@@ -131,6 +131,7 @@ fn what_the_heap_knows_is_made_again() {
     for shard in 0..SHARDS {
         let area = AREA + shard * AREA_BYTES;
         check_made_again(line(area), false);
+        check_made_again(line(area + 64), true);
         check_made_again(line(area + 128), true);
     }
     check_made_again(line(ZONES + 65536), true);
