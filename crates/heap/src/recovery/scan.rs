@@ -100,7 +100,7 @@ pub(crate) struct Rescued {
     /// Why opening would refuse it.
     pub(crate) error: Option<OpenError>,
     /// Whether a record is sound from which on none can be lost, unless the medium said so: the
-    /// newest that is known to have been fenced, or one after it.
+    /// newest that is known to have been fenced, or one after it. Without a hint nothing says that.
     pub(crate) has_newest: bool,
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn rescue(
     let newest = all.last().map(|newest| newest.header.seq);
     let hint = region.load(geometry.shard_area(shard).fenced());
     log.fenced = record::fenced_seq(hint, epoch, newest.unwrap_or(seq));
-    let has_newest = newest.is_some_and(|newest| log.fenced.is_none_or(|fenced| newest >= fenced));
+    let has_newest = newest.is_some_and(|newest| log.fenced.is_some_and(|fenced| newest >= fenced));
     // A tail to which no record leads may be damaged itself, unless the hint confirms it. Words of
     // retired records are durable in place, and may have been changed by a record that is lost.
     let is_confirmed =

@@ -7,7 +7,9 @@
 //!
 //! Words that are in place already are not stored again: a record that is lost may have changed
 //! them since. So nothing is stored of records before the tail, as in a pool that was at rest, nor,
-//! where only the process ended, of those that are known to have been stored.
+//! where only the process ended, of those that are known to have been stored. A sound record that
+//! is known to have been fenced is stored in any case: what it published is verified by whoever
+//! reads it, and may have been written over for a later record that is lost.
 
 use super::note::SalvageNote;
 use crate::error::OpenError;
@@ -44,12 +46,18 @@ pub(super) fn recover(
         logs.push(log);
     }
     let accepted = validate::accepted(region, &logs);
-    for (log, _) in logs.iter_mut().zip(accepted).filter(|(_, accepted)| !accepted) {
-        let Some(newest) = log.records.last().map(|newest| newest.header.seq) else { continue };
-        if log.fenced.is_some_and(|fenced| fenced >= newest) {
-            note(Some(log.damaged(newest, newest)), true);
+    let fenced = validate::fenced(&logs);
+    for ((log, accepted), is_fenced) in logs.iter_mut().zip(accepted).zip(fenced) {
+        let Some(newest) = log.records.last().filter(|_| !accepted) else { continue };
+        let (seq, is_sound) = (newest.header.seq, newest.has_whole_body(region));
+        if is_fenced {
+            note(Some(log.damaged(seq, seq)), true);
+        } else {
+            note(lost_logs::refuse_lost_newest(region, log).err(), true);
         }
-        log.drop_newest(geometry);
+        if !is_fenced || !is_sound {
+            log.drop_newest(geometry);
+        }
     }
     for log in &logs {
         replay::store_words(region, log);

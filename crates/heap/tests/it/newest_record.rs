@@ -1,15 +1,18 @@
 //! The newest record of a log, which may not have been fenced, and of which the medium loses
-//! something: what opening the pool says.
+//! something: what opening the pool says, and what a salvage makes of it.
 
-use heap::{CreateOptions, Geometry, Heap, OpenError, Ptr, View};
+use heap::{CreateOptions, Geometry, Heap, OpenError, Ptr, Salvage, SalvageNote, View};
 use pmem::{DomainRequest, MapOptions, Region};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const BOOT: [u8; 16] = [1; 16];
+const OTHER_BOOT: [u8; 16] = [2; 16];
 /// The place of the hint that says which record is known to be fenced.
 const FENCED: usize = 12288 + LINE;
+const RING: usize = 16384;
+const RING_BYTES: usize = 4 * 4096;
 const LINE: usize = 64;
 const PAGE: usize = 4096;
 const SPAN: usize = 65536;
@@ -61,6 +64,12 @@ impl Pool {
     }
 }
 
+/// Returns the places of the lines of the ring in which something is.
+fn used_lines(bytes: &[u8]) -> Vec<usize> {
+    let is_used = |at: &usize| bytes[*at..][..LINE].iter().any(|byte| *byte != 0);
+    (RING..RING + RING_BYTES).step_by(LINE).filter(is_used).collect()
+}
+
 /// Opens a pool with these bytes, of which the medium says that it lost the page at `page`.
 fn open_without(path: &Path, bytes: &[u8], page: usize) -> Result<(), OpenError> {
     fs::write(path, bytes).expect("the pool");
@@ -71,6 +80,16 @@ fn open_without(path: &Path, bytes: &[u8], page: usize) -> Result<(), OpenError>
     file.write_all_at(&bytes[page..], page as u64).expect("the rest of the pool");
     assert!(region.has_unresolved_losses());
     Heap::open(region, BOOT).map(|_| ())
+}
+
+fn salvage(path: &Path, bytes: &[u8], boot_id: [u8; 16]) -> Salvage {
+    fs::write(path, bytes).expect("the pool");
+    Salvage::open(Region::inspect(path).expect("a mapping"), boot_id).expect("a pool")
+}
+
+fn costs(salvage: &Salvage) -> bool {
+    let is_log = |note: &&SalvageNote| matches!(note, SalvageNote::Log { .. });
+    salvage.notes().iter().filter(is_log).any(SalvageNote::costs)
 }
 
 /// The record was taken for one that had not been fenced: an acknowledged write was missing, and
@@ -111,4 +130,41 @@ fn a_newest_record_whose_bytes_did_not_arrive_is_dropped() {
     let heap = Heap::open(region(&pool.copy), BOOT).expect("the pool opens").0;
     let shard = heap.lock(0);
     assert_eq!(shard.word(shard.root(1)), 0);
+}
+
+/// The newest record that is left was verified as if it were the newest: what it had published was
+/// written over for one that is lost, and so nothing of it was applied.
+#[test]
+fn a_salvage_applies_a_record_that_is_known_to_be_fenced() {
+    let pool = Pool::new();
+    let block = pool.put(0, &[b'v'; 100]).raw() as usize;
+    let newest = *used_lines(&pool.bytes()).last().expect("a record");
+    pool.put(2, b"what the medium loses");
+    let (first, end) = (pool.root(0), pool.root(4));
+    let mut bytes = pool.bytes();
+    let lost = used_lines(&bytes).into_iter().filter(|line| *line > newest);
+    lost.for_each(|line| bytes[line..line + LINE].fill(0));
+    bytes[block] ^= 1;
+    bytes[first..end].fill(0);
+    let salvage = salvage(&pool.copy, &bytes, OTHER_BOOT);
+    assert_eq!(salvage.word(salvage.root(0, 1)), 7);
+    assert!(costs(&salvage), "{:?}", salvage.notes());
+}
+
+/// The hint says whether a newer record was there. Without it the words of one may be half stored.
+#[test]
+fn a_salvage_without_a_hint_says_that_the_newest_record_may_be_missing() {
+    let pool = Pool::new();
+    for root in [0, 2, 4] {
+        pool.put(root, &[b'v'; 100]);
+    }
+    let mut bytes = pool.bytes();
+    // The second record is lost, the third one is there.
+    let lines = used_lines(&bytes);
+    let second = lines.iter().find(|line| bytes[**line + 8..][..6] == [1, 0, 0, 0, 0, 0]);
+    let second = *second.expect("the record");
+    bytes[second..second + LINE].fill(0);
+    assert!(!costs(&salvage(&pool.copy, &bytes, BOOT)));
+    bytes[FENCED..FENCED + 8].fill(0);
+    assert!(costs(&salvage(&pool.copy, &bytes, BOOT)));
 }
