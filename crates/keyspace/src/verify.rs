@@ -58,16 +58,21 @@ impl<'v> Seen<'v> {
     /// if it is empty, which is also what zeros read as. A doubtful name that fits the slot is
     /// believed: one in 65536 wrong ones does at most.
     pub(crate) fn by(mut self, near: Near, hashing: &Hashing) -> Seen<'v> {
-        if let Some(fault) = &mut self.fault {
-            let fits = |key: &Cow<'_, [u8]>| !key.is_empty() && near.fits(hashing.hash(key));
-            self.key = self.key.or(self.doubtful_key.take()).filter(fits);
-            if fault.what == KEY_OR_VALUE {
-                let key_len = self.key.as_ref().map(|key| key.len() as u64);
-                fault.what = if key_len.is_some() { "value" } else { "key" };
-                fault.at += key_len.unwrap_or(0);
-            }
+        if self.fault.is_none() {
+            return self;
         }
-        self
+        let fits = |key: &Cow<'_, [u8]>| !key.is_empty() && near.fits(hashing.hash(key));
+        let key = self.key.take().or(self.doubtful_key.take()).filter(fits);
+        self.named(key)
+    }
+
+    /// Names the damaged part of an entry whose key is known to be this one, or is lost.
+    pub(crate) fn named(mut self, key: Option<Cow<'v, [u8]>>) -> Seen<'v> {
+        if let Some(fault) = self.fault.as_mut().filter(|fault| fault.what == KEY_OR_VALUE) {
+            fault.what = if key.is_some() { "value" } else { "key" };
+            fault.at += key.as_ref().map_or(0, |key| key.len() as u64);
+        }
+        Seen { key, doubtful_key: None, ..self }
     }
 
     /// Returns true if the name fits the slot that leads to the entry.

@@ -12,7 +12,8 @@ use crate::collection::{self, Layout};
 use crate::entry;
 use crate::held::Held;
 use crate::layout::{Counts, FIELDS, FieldCounts, Kind, marked};
-use crate::{Db, Error, Event, Key, Txn, Type};
+use crate::verify::{self, Fault};
+use crate::{DamagedKey, Db, Error, Event, Key, Txn, Type};
 
 /// The effect of a write of a value on its key's expiry time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +75,9 @@ impl Txn<'_> {
         expiry: u64,
     ) -> Result<(), Error> {
         let is_sound = entry::sound(&self.shards[place.shard], old.at).is_ok();
+        if !is_sound {
+            self.remember_damage(place, key, old);
+        }
         let held = match is_sound {
             true => Held::read(&self.shards[place.shard], old.at),
             false => Held::Int(0),
@@ -85,6 +89,24 @@ impl Txn<'_> {
             shard.set(slot.entry(), marked(word));
         }
         Ok(())
+    }
+
+    /// Remembers that the value of a key is damaged: nothing else will show it any more.
+    fn remember_damage(&self, place: KeyLocation, key: &Key<'_>, old: Old) {
+        let shard = &self.shards[place.shard];
+        let seen = verify::entry(shard, old.at, shard.capacity(old.at), None);
+        let fault = seen.named(Some(key.bytes.into())).fault;
+        let fault = fault.unwrap_or(Fault { what: "value", at: old.at.raw() });
+        self.shared.damage.remember(DamagedKey {
+            shard: shard.id(),
+            db: self.shared.logical_of(place.db),
+            key: Some(key.bytes.to_vec()),
+            entry: old.at.raw(),
+            what: fault.what,
+            at: fault.at,
+            hash: key.hash,
+            bits: 64,
+        });
     }
 
     /// Returns true if an entry's expiry word can become `expiry` without a copy of the entry.

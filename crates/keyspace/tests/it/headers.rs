@@ -203,7 +203,7 @@ fn an_entry_with_the_older_header_is_sound_and_gets_the_short_one_when_it_is_rep
 
 #[test]
 fn an_expiry_time_does_not_make_damaged_bytes_sound() {
-    for (older, is_known) in [(false, false), (false, true), (true, false), (true, true)] {
+    for (older, mut is_known) in [(false, false), (false, true), (true, false), (true, true)] {
         let pool = match older {
             true => Pool::with_older(0),
             false => Pool::new(|ks| set(ks, KEY, VALUE)),
@@ -220,10 +220,16 @@ fn an_expiry_time_does_not_make_damaged_bytes_sound() {
             // As for a key with a word for the time: TTL and DEL work on damaged keys, too.
             assert_eq!(set_expiry(&ks, Some(TIME)), Ok(true), "{older}");
             assert!(matches!(read(&ks), Err(Error::Damaged(_))));
-            // Its copy is the same damage.
+            // The copy shows no more where the damage is.
+            assert_eq!(ks.damaged_keys(), u64::from(is_known || !older));
+            is_known = true;
+            // It is the same damage.
             scrub(&ks);
             assert_eq!(ks.damaged_keys(), 1);
         }
+        let place = format!("damaged value at offset {:#x} ", at + KEY.len());
+        let is_said = |event: &String| event.contains(KEY) && event.contains(&place);
+        assert!(ks.damage_news().iter().any(is_said), "{place}");
         assert!(!problems(&ks).is_empty());
         write(&ks, &[KEY], |txn| {
             let key = txn.key(KEY.as_bytes());
