@@ -168,9 +168,12 @@ impl Connection {
                         }
                         tokio::task::yield_now().await;
                     }
-                    Step::Paused if self.is_paused() => self.paused().await,
                     Step::Paused => {
-                        if !self.wait_for_space().await {
+                        let stays = match self.is_paused() {
+                            true => self.paused().await,
+                            false => self.wait_for_space().await,
+                        };
+                        if !stays {
                             return;
                         }
                     }

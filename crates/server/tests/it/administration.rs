@@ -1,5 +1,7 @@
 //! The work of an administrator: clients, slow log, latency, monitoring, logs, the end.
 
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 use testkit::{Client, Launch, Server};
 
@@ -16,6 +18,14 @@ pub(crate) fn field(line: &str, name: &str) -> String {
     let start = format!("{name}=");
     let found = line.split(' ').find_map(|word| word.strip_prefix(&start));
     found.unwrap_or_else(|| panic!("no {name} in {line}")).to_owned()
+}
+
+#[track_caller]
+fn wait_for_field(client: &mut Client, name: &str, value: &str) {
+    let begin = Instant::now();
+    while client.info("clients")[name] != value {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{name} never became {value}");
+    }
 }
 
 #[test]
@@ -66,6 +76,39 @@ fn a_pause_holds_writes_back() {
     one.check("GET k", "\"v\"");
 }
 
+/// As in Redis: its command is not executed when the pause ends.
+#[test]
+fn a_client_that_goes_during_a_pause_is_noticed() {
+    let server = start(&[]);
+    let mut one = server.client();
+    one.check("CLIENT PAUSE 600000 WRITE", "OK");
+    for closes_all in [true, false] {
+        let mut other = TcpStream::connect(("127.0.0.1", server.port())).expect("a connection");
+        other.write_all(b"SET k v\r\n").expect("sent");
+        wait_for_field(&mut one, "blocked_clients", "1");
+        if !closes_all {
+            other.shutdown(Shutdown::Write).expect("half of it closed");
+            other.set_read_timeout(Some(Duration::from_secs(20))).expect("a time");
+            assert_eq!(other.read(&mut [0; 8]).expect("the server closes it"), 0);
+        }
+        drop(other);
+        wait_for_field(&mut one, "connected_clients", "1");
+    }
+    one.check("CLIENT UNPAUSE", "OK");
+    one.check("GET k", "(nil)");
+}
+
+/// It waits for longer than the time after which it is looked at.
+#[test]
+fn a_client_that_stays_is_served_when_a_pause_ends() {
+    let server = start(&[]);
+    let (mut one, mut other) = (server.client(), server.client());
+    one.check("CLIENT PAUSE 2500 WRITE", "OK");
+    let begin = Instant::now();
+    other.check("SET k v", "OK");
+    assert!(begin.elapsed() > Duration::from_secs(2), "{:?}", begin.elapsed());
+}
+
 #[test]
 fn what_is_no_command_does_not_wait_for_the_end_of_a_pause() {
     let server = start(&[]);
@@ -92,10 +135,7 @@ fn a_pause_of_writes_holds_back_messages_too() {
             client.send(words).expect("sent");
             client
         });
-    let begin = Instant::now();
-    while one.info("clients")["blocked_clients"] != "4" {
-        assert!(begin.elapsed() < Duration::from_secs(20), "not all of them wait");
-    }
+    wait_for_field(&mut one, "blocked_clients", "4");
     one.check("CLIENT UNPAUSE", "OK");
     for client in [&mut publish, &mut shard, &mut count] {
         assert_eq!(client.receive().expect("a reply").int(), Some(0));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::Connection;
 
-/// The pause between two looks whether a client that waits for space has closed its end.
+/// The pause between two looks whether a client that waits has closed its end.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why a connection waits for space no longer.
@@ -87,29 +87,35 @@ impl Connection {
         if self.try_write(cx) { Poll::Pending } else { Poll::Ready(Waited::Gone) }
     }
 
-    /// Waits until clients are no longer paused, or this one is killed.
-    pub(super) async fn paused(&mut self) {
+    /// Waits until clients are no longer paused, or this one is killed. Returns false when it is
+    /// gone: its command is not executed then.
+    pub(super) async fn paused(&mut self) -> bool {
         let until = self.worker.shared.engine.admin().paused_until_ms();
         let ended = self.worker.shared.engine.admin().ended_pauses();
-        let wait = Duration::from_millis(until.saturating_sub(self.now_ms()) + 1);
         let client = Arc::clone(&self.client);
-        let mut first = true;
-        let woken = poll_fn(|cx| {
-            self.store_waker(cx);
-            let admin = self.worker.shared.engine.admin();
-            let over = admin.ended_pauses() != ended
-                || admin.paused_until_ms() == 0
-                || self.client.killed.load(Relaxed);
-            if over && !first {
-                return Poll::Ready(());
-            }
-            first = false;
-            // Earlier replies leave during the pause.
-            let _ = self.try_write(cx);
-            if over { Poll::Ready(()) } else { Poll::Pending }
-        });
         client.blocked.store(true, Relaxed);
-        let _ = tokio::time::timeout(wait, woken).await;
+        let stays = loop {
+            let left = Duration::from_millis(until.saturating_sub(self.now_ms()) + 1);
+            let woken = poll_fn(|cx| self.poll_pause(ended, cx));
+            match tokio::time::timeout(left.min(POLL_INTERVAL), woken).await {
+                Ok(()) => break true,
+                Err(_) if self.stream.is_closed() => break false,
+                Err(_) if self.now_ms() > until => break true,
+                Err(_) => {}
+            }
+        };
         client.blocked.store(false, Relaxed);
+        stays
+    }
+
+    /// Sends earlier replies during a pause, the one after `ended` others.
+    fn poll_pause(&mut self, ended: u64, cx: &mut Context<'_>) -> Poll<()> {
+        self.store_waker(cx);
+        let _ = self.try_write(cx);
+        let admin = self.worker.shared.engine.admin();
+        let is_over = admin.ended_pauses() != ended
+            || admin.paused_until_ms() == 0
+            || self.client.killed.load(Relaxed);
+        if is_over { Poll::Ready(()) } else { Poll::Pending }
     }
 }
