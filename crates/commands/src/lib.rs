@@ -72,7 +72,7 @@ pub use engine::session::{ReplyMode, Session};
 pub use engine::spec::{self, CommandSpec};
 pub use engine::table::{Command, Lookup, RenameError, Table};
 pub use engine::{Call, Engine, EngineParts, Job, Next, Outcome, Run, Thread};
-pub use load::{LoadDumpError, LoadOptions, LoadedDump, load_dump};
+pub use load::{LoadDumpError, LoadOptions, LoadedDump, load_dump, verify_dump};
 pub use replay::{ReplayError, replay};
 pub use rewrite::{RewriteLogError, commands_of, rewrite_log};
 pub use save::{place_of, save, saved_of};

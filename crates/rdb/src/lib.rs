@@ -32,6 +32,7 @@ mod source;
 mod stream;
 mod stream_nodes;
 mod value;
+mod verify;
 mod writer;
 mod ziplist;
 mod zipmap;
@@ -49,6 +50,7 @@ pub use source::Source;
 pub use stream::StreamId;
 pub use stream_nodes::{StreamLimit, StreamNode, StreamNodes};
 pub use value::{Part, read_value};
+pub use verify::verify;
 pub use writer::Writer;
 
 /// The version of the format that [`Writer`] writes: that of Redis 7.0.

@@ -25,7 +25,7 @@ pub(crate) const SELECT: u8 = 254;
 pub(crate) const END: u8 = 255;
 
 /// The version from which on there is a checksum.
-const FIRST_CHECKSUM: u16 = 5;
+pub(crate) const FIRST_CHECKSUM: u16 = 5;
 
 /// The program whose format a file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,7 +286,7 @@ impl<R: BufRead> Reader<R> {
 }
 
 /// Reads the program and the version of the format, and begins the checksum.
-fn head<R: BufRead>(source: &mut Source<R>) -> Result<(Origin, u16), Error> {
+pub(crate) fn head<R: BufRead>(source: &mut Source<R>) -> Result<(Origin, u16), Error> {
     source.begin_checksum()?;
     let head: [u8; 9] = source.array()?;
     let (origin, digits) = match head.strip_prefix(b"REDIS") {

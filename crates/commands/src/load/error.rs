@@ -1,5 +1,7 @@
 //! Why a dump cannot be loaded, in the words that a start or DEBUG RELOAD logs.
 
+use std::io;
+
 use engine::failure::Failure;
 
 /// Why a dump cannot be loaded. The texts are Redis's if it has one.
@@ -61,6 +63,14 @@ impl LoadDumpError {
     /// Returns true if the source failed or ended too early.
     pub fn is_cut_off(&self) -> bool {
         matches!(self, LoadDumpError::Short(_) | LoadDumpError::Read(rdb::Error::Io(_)))
+    }
+
+    /// Returns why the source failed, if that is what happened.
+    pub fn into_io(self) -> Result<io::Error, LoadDumpError> {
+        match self {
+            LoadDumpError::Read(rdb::Error::Io(error)) => Ok(error),
+            error => Err(error),
+        }
     }
 }
 

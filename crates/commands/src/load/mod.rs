@@ -10,7 +10,7 @@ pub(crate) mod batch;
 mod error;
 mod queue;
 
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
@@ -89,6 +89,12 @@ pub fn load_dump<R: BufRead>(
     }?;
     (options.report)(loaded);
     Ok(loaded)
+}
+
+/// Verifies a dump, after which nothing follows, as far as that is possible without loading it: its
+/// head, its end and its checksum.
+pub fn verify_dump(engine: &Engine, from: impl Read) -> Result<(), LoadDumpError> {
+    Ok(rdb::verify(from, !engine.config().skips_checksums())?)
 }
 
 /// Loads a dump into a target, key by key.

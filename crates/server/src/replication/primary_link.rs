@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use commands::Primary;
 
+use self::arrival::ArrivalError;
 use self::receive::{LinkError, Receiver};
 use crate::host::Server;
 use crate::replication::position;
@@ -83,13 +84,15 @@ pub(crate) fn run(server: &Arc<Server>) {
             Some(Err(error)) => {
                 let again = if error.needs_all() { "; all data is asked for again" } else { "" };
                 tracing::warn!("The link to primary {host}:{port} ended: {error}{again}");
-                if error.needs_all() {
+                let is_damaged = matches!(error, LinkError::Arrival(ArrivalError::Damaged(_)));
+                starts_over |= error.needs_all();
+                if error.needs_all() || is_damaged {
                     let is_first = failed_at.is_none_or(|at| at.elapsed() > SELDOM);
-                    (starts_over, failed_at) = (true, Some(Instant::now()));
+                    failed_at = Some(Instant::now());
                     pause = if is_first { RETRY } else { FAILED };
                 } else if let LinkError::Arrival(_) = error {
                     drops_first = true;
-                } else if matches!(error, LinkError::Apply(_) | LinkError::Sync(_)) {
+                } else if let LinkError::Apply(_) | LinkError::Sync(_) | LinkError::Log(_) = error {
                     pause = RETRY;
                 }
             }

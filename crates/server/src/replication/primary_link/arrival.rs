@@ -1,11 +1,12 @@
 //! A dump that arrives while this server has data: it is received into a file first, and replaces
-//! the data when all of it is there. A primary that goes away meanwhile costs nothing.
+//! the data when all of it is there and its checksum is right. A primary that goes away meanwhile, or
+//! sends a dump that is damaged, costs nothing.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::io::{self, BufReader, ErrorKind, Read, Seek, Write};
 use std::path::Path;
 
-use commands::Engine;
+use commands::{Engine, LoadDumpError};
 use keyspace::Db;
 
 use super::wire::{PrimaryWire, is_stopped};
@@ -22,10 +23,12 @@ pub(super) enum ArrivalError {
     #[error(transparent)]
     Dump(io::Error),
     #[error(
-        "its dump cannot be received into a file in `dir` ({0}): the data is dropped for the next \
-         one before that arrives"
+        "its dump cannot be received into a file in this server's `dir` ({0}): the data is dropped \
+         for the next one before that arrives"
     )]
     File(io::Error),
+    #[error("its dump is damaged, and this server's data stays as it is: {0}")]
+    Damaged(LoadDumpError),
 }
 
 /// Returns true if there is data that a dump must not replace before it is complete.
@@ -65,6 +68,25 @@ pub(super) fn receive(
     }
 }
 
+/// Verifies a file with a dump, and rewinds it.
+pub(super) fn verify(
+    file: File,
+    engine: &Engine,
+    wire: &PrimaryWire,
+) -> Result<File, ArrivalError> {
+    let mut reader = Reader { file: Some(file), wire };
+    let verified = commands::verify_dump(engine, BufReader::with_capacity(CHUNK, &mut reader));
+    match verified.map_err(LoadDumpError::into_io) {
+        Ok(()) => {}
+        Err(Ok(error)) if is_stopped(&error) => return Err(ArrivalError::Dump(error)),
+        Err(Ok(error)) => return Err(ArrivalError::File(error)),
+        Err(Err(error)) => return Err(ArrivalError::Damaged(error)),
+    }
+    let mut file = reader.file.ok_or(ErrorKind::NotFound.into()).map_err(ArrivalError::File)?;
+    file.rewind().map_err(ArrivalError::File)?;
+    Ok(file)
+}
+
 /// Reads a file with a dump, if there is one. The primary is shown meanwhile that this replica
 /// lives, and not blamed for its silence; if it is gone, the dump is not the worse for that.
 pub(super) struct Reader<'w> {
@@ -78,7 +100,9 @@ impl Read for Reader<'_> {
         self.wire.was_not_read();
         match self.wire.check() {
             Err(error) if is_stopped(&error) => Err(error),
-            _ => file.read(bytes),
+            _ => file.read(bytes).map_err(|error| {
+                io::Error::new(error.kind(), format!("its file in this server's `dir`: {error}"))
+            }),
         }
     }
 }

@@ -64,6 +64,8 @@ pub(super) enum LinkError {
     Arrival(ArrivalError),
     #[error("the dump could not be loaded: Internal error in RDB: {0}")]
     Sync(#[from] LoadDumpError),
+    #[error("the append only file cannot be switched off, and the data stays as it is: {0}")]
+    Log(String),
     #[error("the data could not be replaced: {0}")]
     Replace(String),
     #[error("{0}")]
@@ -82,7 +84,8 @@ impl LinkError {
             LinkError::Replace(_) | LinkError::Stream(_) => true,
             LinkError::Apply(error) => !matches!(error, ApplyError::Full { .. }),
             LinkError::Stopped | LinkError::WouldLose | LinkError::OtherHistory => false,
-            LinkError::Io(_) | LinkError::Handshake(_) | LinkError::Arrival(_) => false,
+            LinkError::Io(_) | LinkError::Handshake(_) => false,
+            LinkError::Arrival(_) | LinkError::Log(_) => false,
         }
     }
 }
@@ -314,18 +317,19 @@ impl<'s> Receiver<'s> {
             true => {
                 let folder = PathBuf::from(values.dir.to_text());
                 let report = &mut |bytes| facts.received(bytes, total);
-                Some(arrival::receive(&mut dump, length, &folder, report)?)
+                let file = arrival::receive(&mut dump, length, &folder, report)?;
+                Some(arrival::verify(file, engine, wire)?)
             }
             false => None,
         };
         let next = Id::from_random(machine::random()?);
         let log = self.server.append_only.get().filter(|log| log.is_wanted());
+        let log_off = LogOff::begin(log, self.server).map_err(LinkError::Log)?;
         let loading = self.if_followed(|| {
             // From here on this server has no history that anybody could continue.
             replication.stream().switch_off(next);
             Loading::begin(self.server)
         })?;
-        let log_off = LogOff::begin(log, self.server).map_err(failed)?;
         let loaded = self.load_all(wire, file, &mut dump, total);
         if loaded.is_err() && !shared.shutdown.is_asked() {
             // Half of the data would be worse than none.

@@ -3,7 +3,7 @@
 
 use testkit::{Client, Launch, Server};
 
-use super::fake::{Fake, ID, commands, dump, header, marked_header};
+use super::fake::{Fake, ID, MARK, commands, dump, header, marked_header};
 use super::{check_equal, follow, info, quiet, redis, volatile};
 use super::{wait_for_link, wait_for_log, wait_for_reply, wait_until};
 
@@ -114,11 +114,51 @@ fn a_dump_that_ends_anywhere_leaves_nothing() {
     }
 }
 
+/// The data was dropped before the checksum at the end was compared.
+#[test]
+fn a_corrupt_dump_costs_nothing_where_the_data_stays_until_it_is_there() {
+    let whole = dump(&["SET a 1", "RPUSH l a b c", "HSET h f v"]);
+    for launch in [volatile(), quiet(Launch::perdura_aof("everysec"))] {
+        let (server, mut client, fake) = start(launch);
+        for (number, place) in places_of_damage(&whole).into_iter().enumerate() {
+            let mut bytes = whole.clone();
+            bytes[place] ^= 0x55;
+            let (mut peer, asked) = fake.accept_psync();
+            assert_eq!(asked, ["PSYNC", "?", "-1"]);
+            match number % 2 {
+                0 => peer.send(&header(5, bytes.len())),
+                _ => {
+                    peer.send(&marked_header(5));
+                    bytes.extend_from_slice(MARK.as_bytes());
+                }
+            }
+            peer.send(&bytes);
+            peer.wait_for_end();
+            let is_said = "its dump is damaged, and this server's data stays as it is";
+            wait_until("nothing is said", || server.log().matches(is_said).count() > number);
+            client.check("GET own", "\"1\"");
+            client.check("DBSIZE", "(integer) 1");
+            again(&mut client, &fake);
+        }
+        let mut peer = fake.synchronize(&whole, 5);
+        client.check("DBSIZE", "(integer) 3");
+        peer.send_commands(&["SELECT 0", "SET b 2"]);
+        wait_for_reply(&mut client, "GET b", "\"2\"");
+        assert_eq!(server.log().matches("Flushing old data").count(), 1);
+    }
+}
+
+/// Returns places in the head of a dump, among its keys, at its end and in its checksum.
+fn places_of_damage(dump: &[u8]) -> Vec<usize> {
+    vec![0, 5, 9, dump.len() / 2, dump.len() - 9, dump.len() - 1]
+}
+
 #[test]
 fn a_dump_that_is_corrupt_is_refused() {
     let whole = dump(&["SET a 1", "RPUSH l a b c", "HSET h f v"]);
-    let (server, mut client, fake) = start(volatile());
-    for place in [0, 5, 9, whole.len() / 2, whole.len() - 1] {
+    let drops_first = volatile().args(["--repl-diskless-load", "flush-before-load"]);
+    let (server, mut client, fake) = start(drops_first);
+    for place in places_of_damage(&whole) {
         let mut bytes = whole.clone();
         bytes[place] ^= 0x55;
         let (mut peer, _) = fake.accept_psync();
