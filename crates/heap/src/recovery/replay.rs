@@ -60,7 +60,7 @@ pub(crate) fn all(
     }
     let mut recovered = Recovered { ends: Vec::new(), report: Recovery::default(), lsn };
     for log in &logs {
-        recovered.report.words += store_words(region, log);
+        recovered.report.words += store_words(region, log, |_| true);
         recovered.report.records += log.records.len() as u64;
         recovered.lsn = log
             .records
@@ -123,13 +123,17 @@ fn make_durable(region: &Region, at: u64, len: usize, point: FaultPoint) {
     fault_points::flush(region, at, len, point);
 }
 
-/// Stores the words that the log changes, and flushes them; returns how many.
-pub(crate) fn store_words(region: &Region, log: &ShardLog) -> u64 {
+/// Stores the words that the log changes, as far as they are `wanted`, and flushes them; returns how
+/// many.
+pub(crate) fn store_words(region: &Region, log: &ShardLog, wanted: impl Fn(u64) -> bool) -> u64 {
     let skipped = revoked(&log.records);
     let mut skipped = skipped.iter();
     let mut lines = Vec::new();
     for entry in log.records.iter().flat_map(|found| entries(&found.entries)) {
         if skipped.next() == Some(&true) && FaultPoint::SkipRevoked.is_enabled() {
+            continue;
+        }
+        if !wanted(entry.at) {
             continue;
         }
         let word = entry.applied_to(region.load(entry.at));

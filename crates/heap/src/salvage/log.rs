@@ -7,13 +7,17 @@
 //!
 //! Words that are in place already are not stored again: a record that is lost may have changed
 //! them since. So nothing is stored of records before the tail, as in a pool that was at rest, nor,
-//! where only the process ended, of those that are known to have been stored. A sound record that
+//! where only the process ended, of those that are known to have been stored. If the tail is lost as
+//! well, retired records look like any others: their words are left out at least where other shards
+//! have got the span since. A sound record that
 //! is known to have been fenced is stored in any case: what it published is verified by whoever
 //! reads it, and may have been written over for a later record that is lost.
 
 use super::note::SalvageNote;
 use crate::error::OpenError;
+use crate::layout::Geometry;
 use crate::layout::header::Header;
+use crate::layout::span::split_span_word;
 use crate::recovery::scan::{Rescued, ShardLog};
 use crate::recovery::{lost_logs, replay, scan, validate};
 use pmem::Region;
@@ -36,10 +40,11 @@ pub(super) fn recover(
     let mut note = |error: Option<OpenError>, costs| {
         notes.extend(error.map(|error| SalvageNote::Log { error, costs }));
     };
-    let mut logs: Vec<ShardLog> = Vec::new();
+    let (mut logs, mut has_error): (Vec<ShardLog>, Vec<bool>) = Default::default();
     for shard in 0..geometry.shards {
         let Rescued { log, error, has_newest } =
             scan::rescue(region, geometry, shard, header.epoch, in_place);
+        has_error.push(error.is_some());
         // Else the newest record, whose words need not be in place, may be among the lost ones.
         note(error, !in_place || !has_newest);
         note(lost_logs::refuse_lost_log(region, geometry, &log).err(), true);
@@ -59,7 +64,24 @@ pub(super) fn recover(
             log.drop_newest(geometry);
         }
     }
-    for log in &logs {
-        replay::store_words(region, log);
+    let (damaged, sound): (Vec<&ShardLog>, Vec<&ShardLog>) =
+        logs.iter().partition(|log| has_error[log.shard]);
+    for log in sound {
+        replay::store_words(region, log, |_| true);
     }
+    for log in damaged {
+        replay::store_words(region, log, |at| !is_anothers(region, geometry, log.shard, at));
+    }
+}
+
+/// Returns true if a word is in a span of another shard, or says that it is. A shard gets a span
+/// only when the log of its former owner is retired past the release, durably.
+fn is_anothers(region: &Region, geometry: &Geometry, shard: usize, at: u64) -> bool {
+    let Some(mut span) = geometry.span_of(at) else { return false };
+    if geometry.is_table(span) {
+        let zone = span / geometry.zone_spans as u32 * geometry.zone_spans as u32;
+        span = zone + ((at - geometry.span_at(zone)) / 8) as u32;
+    }
+    let owner = split_span_word(region.load(geometry.span_word(span)), geometry.shards);
+    owner.is_some_and(|(_, owner)| owner != shard)
 }

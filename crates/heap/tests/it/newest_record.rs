@@ -9,8 +9,12 @@ use std::path::{Path, PathBuf};
 
 const BOOT: [u8; 16] = [1; 16];
 const OTHER_BOOT: [u8; 16] = [2; 16];
+/// The place of the tail of shard 0.
+const TAIL: usize = 12288;
+/// The first zone of a pool of two shards.
+const ZONES: usize = SPAN;
 /// The place of the hint that says which record is known to be fenced.
-const FENCED: usize = 12288 + LINE;
+const FENCED: usize = TAIL + LINE;
 const RING: usize = 16384;
 const RING_BYTES: usize = 4 * 4096;
 const LINE: usize = 64;
@@ -35,9 +39,13 @@ struct Pool {
 
 impl Pool {
     fn new() -> Pool {
+        Pool::of(1)
+    }
+
+    fn of(shards: usize) -> Pool {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("pool");
-        let geometry = Geometry { shards: 1, ring_parts: 4, ring_part: 4096, zone_spans: 64 };
+        let geometry = Geometry { shards, ring_parts: 4, ring_part: 4096, zone_spans: 64 };
         let options = CreateOptions { geometry, boot_id: BOOT, ..CreateOptions::default() };
         let heap = Heap::create(region(&path), &options).expect("a pool");
         Pool { path, copy: folder.path().join("copy"), _folder: folder, heap }
@@ -149,6 +157,41 @@ fn a_salvage_applies_a_record_that_is_known_to_be_fenced() {
     let salvage = salvage(&pool.copy, &bytes, OTHER_BOOT);
     assert_eq!(salvage.word(salvage.root(0, 1)), 7);
     assert!(costs(&salvage), "{:?}", salvage.notes());
+}
+
+/// A log without its tail has records that were retired. The span of the block that they changed
+/// may be another shard's since.
+#[test]
+fn a_salvage_stores_no_word_in_a_span_that_another_shard_has() {
+    let pool = Pool::of(2);
+    let block = pool.put(0, &[b'v'; 100]).raw() as usize;
+    let mut shard = pool.heap.lock(0);
+    let word = Ptr::from_raw(block as u64).add(8);
+    shard.set(word, 1);
+    shard.commit().expect("a commit");
+    drop(shard);
+    pool.put(2, b"what the medium loses");
+    let mut bytes = pool.bytes();
+    let newest = *used_lines(&bytes).last().expect("a record");
+    bytes[newest..newest + LINE].fill(0);
+    bytes[TAIL..TAIL + 8].fill(0);
+    for is_anothers in [false, true] {
+        let mut bytes = bytes.clone();
+        let span = block / SPAN * SPAN;
+        // A new pool has one zone, which begins with its span table.
+        let zone = ZONES;
+        let entry = zone + (span - zone) / SPAN * 8;
+        assert_eq!(bytes[entry + 1], 0, "it is the first shard's");
+        if is_anothers {
+            bytes[entry + 1] = 1;
+        }
+        let in_table = bytes[entry..entry + 8].to_vec();
+        bytes[block + 8..block + 16].copy_from_slice(&9u64.to_le_bytes());
+        let salvage = salvage(&pool.copy, &bytes, OTHER_BOOT);
+        assert_eq!(salvage.word(word), if is_anothers { 9 } else { 1 });
+        let found = salvage.word(Ptr::from_raw(entry as u64)).to_le_bytes();
+        assert_eq!(found[..], in_table);
+    }
 }
 
 /// The hint says whether a newer record was there. Without it the words of one may be half stored.
