@@ -249,7 +249,7 @@ pub enum OpenError {
         /// A later one that was seen.
         found: u64,
     },
-    /// The medium lost bytes where the log may have continued, or some that its newest record needs.
+    /// The medium lost bytes where the log may have continued, or that its newest record needs.
     #[error(
         "the medium cannot be read at offset {at:#x}, where the log of shard {shard} may have gone on, or \
          which its newest record needs: what was acknowledged last may be lost; {SALVAGE}"

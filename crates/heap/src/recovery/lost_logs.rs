@@ -1,5 +1,5 @@
-//! Refuses a pool whose logs may have ended in bytes that the medium lost, or whose newest record may
-//! have been complete without a loss: an acknowledged write could be among them.
+//! Refuses a pool whose logs may have ended in bytes that the medium lost, or whose newest record
+//! may have been complete without a loss: an acknowledged write could be among them.
 
 use super::scan::ShardLog;
 use crate::error::OpenError;

@@ -123,8 +123,8 @@ fn make_durable(region: &Region, at: u64, len: usize, point: FaultPoint) {
     fault_points::flush(region, at, len, point);
 }
 
-/// Stores the words that the log changes, as far as they are `wanted`, and flushes them; returns how
-/// many.
+/// Stores the words that the log changes, as far as they are `wanted`, and flushes them; returns
+/// how many.
 pub(crate) fn store_words(region: &Region, log: &ShardLog, wanted: impl Fn(u64) -> bool) -> u64 {
     let skipped = revoked(&log.records);
     let mut skipped = skipped.iter();

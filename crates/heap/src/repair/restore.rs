@@ -1,11 +1,11 @@
 //! Finds out what lost bytes meant, and restores those that the heap itself knows.
 //!
 //! Headers, the number of zones, a shard's tail, hint and counter, and the headers of spans are
-//! known in DRAM or follow from the rest. A log's bytes, and the bodies of its long records, are no longer
-//! needed once all its records are retired. The content of a block, or of a root word, concerns the
-//! layer above, to which it is reported. Bitmaps and the span table cannot be derived from anything
-//! else: if they are lost, nothing may be written any more, since a block in use could be given
-//! out.
+//! known in DRAM or follow from the rest. A log's bytes, and the bodies of its long records, are no
+//! longer needed once all its records are retired. The content of a block, or of a root word,
+//! concerns the layer above, to which it is reported. Bitmaps and the span table cannot be derived
+//! from anything else: if they are lost, nothing may be written any more, since a block in use
+//! could be given out.
 
 #![allow(unsafe_code, reason = "metadata is stored in the pool")]
 

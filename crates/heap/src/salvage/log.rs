@@ -7,11 +7,11 @@
 //!
 //! Words that are in place already are not stored again: a record that is lost may have changed
 //! them since. So nothing is stored of records before the tail, as in a pool that was at rest, nor,
-//! where only the process ended, of those that are known to have been stored. If the tail is lost as
-//! well, retired records look like any others: their words are left out at least where other shards
-//! have got the span since. A sound record that
-//! is known to have been fenced is stored in any case: what it published is verified by whoever
-//! reads it, and may have been written over for a later record that is lost.
+//! where only the process ended, of those that are known to have been stored. If the tail is lost
+//! as well, retired records look like any others: their words are left out at least where other
+//! shards have got the span since. Otherwise a sound record that is known to have been fenced is
+//! stored in any case: what it published is verified by whoever reads it, and may have been written
+//! over for a later record that is lost.
 
 use super::note::SalvageNote;
 use crate::error::OpenError;

@@ -1,6 +1,6 @@
 //! A dump that arrives while this server has data: it is received into a file first, and replaces
-//! the data when all of it is there and its checksum is right. A primary that goes away meanwhile, or
-//! sends a dump that is damaged, costs nothing.
+//! the data when all of it is there and its checksum is right. A primary that goes away meanwhile,
+//! or sends a dump that is damaged, costs nothing.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Seek, Write};
