@@ -43,6 +43,6 @@ pub use failure::Failure;
 pub use file_calls::{Counted, FileCall};
 pub use files::{FileEvent, FilesState, Named, SimulatedFiles};
 pub use medium::{Event, Medium, Trace};
-pub use scheduler::{run_scheduled, undivided, yield_now};
+pub use scheduler::{run_scheduled, undivided, wait, yield_now};
 pub use subject::Subject;
 pub use workload::{Incarnation, Left, Marker, Promise, Promises, Workload};

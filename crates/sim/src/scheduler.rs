@@ -164,7 +164,7 @@ pub(crate) fn sleep_until(clock: &SimulatedClock, time: Duration) -> bool {
 
 /// Lets others run until one of them makes progress, if the calling thread runs under the
 /// scheduler.
-pub(crate) fn wait() -> bool {
+pub fn wait() -> bool {
     let thread = CURRENT.with_borrow(Clone::clone);
     if let Some(thread) = &thread {
         Scheduler::wait(&**thread);

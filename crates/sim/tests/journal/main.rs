@@ -6,9 +6,12 @@
 #![allow(unsafe_code, reason = "stores into a region are unsafe")]
 
 mod crashes;
+mod damaged;
 mod failing;
 mod growth;
 mod late_syncs;
+mod ledger;
+mod meanwhile;
 mod order;
 #[path = "../overlap/mod.rs"]
 mod overlap;

@@ -17,31 +17,38 @@ use sim::{Counted, FileCall, FileEvent, FilesState, Named, SimulatedClock, Simul
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-const BLOCK: u64 = 4096;
-const RING_AT: u64 = 8192;
+pub(crate) const BLOCK: u64 = 4096;
+pub(crate) const RING_AT: u64 = 8192;
 const SUPERBLOCK: usize = 128;
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
+/// Returns the position of a batch at this place of a ring, which follows others that end at `end`.
+pub(crate) fn position(end: u64, at: u64, capacity: u64) -> u64 {
+    let lap = end / capacity * capacity;
+    if lap + at < end { lap + capacity + at } else { lap + at }
+}
+
 /// A copy of the superblock.
-#[derive(Clone, Copy, Debug)]
-struct Superblock {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Superblock {
     journal: u64,
     generation: u64,
     incarnation: u64,
-    tail: u64,
-    tail_sequence: u64,
-    capacity: u64,
+    pub(crate) tail: u64,
+    pub(crate) tail_sequence: u64,
+    pub(crate) capacity: u64,
     tail_incarnation: u64,
-    limit: u64,
-    /// The highest sequence number before which it says that all is synced.
+    opened_at: u64,
+    pub(crate) limit: u64,
     synced: u64,
+    checked_from: u64,
 }
 
 impl Superblock {
-    fn of(bytes: &[u8]) -> Superblock {
+    pub(crate) fn of(bytes: &[u8]) -> Superblock {
         Superblock {
             journal: u64_at(bytes, 32),
             generation: u64_at(bytes, 40),
@@ -50,10 +57,23 @@ impl Superblock {
             tail_sequence: u64_at(bytes, 64),
             capacity: u64_at(bytes, 72),
             tail_incarnation: u64_at(bytes, 80),
+            opened_at: u64_at(bytes, 88),
             limit: u64_at(bytes, 96),
-            synced: u64_at(bytes, 88).max(u64_at(bytes, 104)),
+            synced: u64_at(bytes, 104),
+            checked_from: u64_at(bytes, 112),
         }
     }
+}
+
+/// A batch in the ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// Its place in the ring.
+    pub(crate) at: u64,
+    pub(crate) len: u64,
+    /// All batches before this sequence number were synced when it was written.
+    pub(crate) synced: u64,
+    lines: u64,
 }
 
 /// The line of progress in the pool.
@@ -67,14 +87,14 @@ struct Said {
 /// A part of a file in three states: as it was written last, as the sync under way makes it
 /// durable, and as it is durable.
 #[derive(Clone, Copy, Debug, Default)]
-struct Steps<T> {
-    written: T,
-    syncing: T,
-    durable: T,
+pub(crate) struct Steps<T> {
+    pub(crate) written: T,
+    pub(crate) syncing: T,
+    pub(crate) durable: T,
 }
 
 impl<T: Copy> Steps<T> {
-    fn end_sync(&mut self, is_done: bool) {
+    pub(crate) fn end_sync(&mut self, is_done: bool) {
         if is_done {
             self.durable = self.syncing;
         }
@@ -93,6 +113,14 @@ struct Order {
     end: u64,
     /// The incarnation of each batch.
     incarnations: BTreeMap<u64, u64>,
+    /// The batches in the ring that a start finds.
+    found_batches: BTreeMap<u64, Found>,
+    /// The position after each batch that was written since the start.
+    ends: BTreeMap<u64, u64>,
+    /// The sequence number after the last batch that a sync made durable which followed it.
+    counted: Steps<u64>,
+    /// The last write to the journal since its last sync is no batch.
+    is_other: bool,
     has_failed: bool,
     /// Nobody writes to the journal while a pass writes pages.
     is_alone: bool,
@@ -118,6 +146,7 @@ impl Order {
             }
             order.end = order.durable().map_or(0, |superblock| superblock.tail);
             ring[RING_AT as usize..].chunks_exact(64).for_each(|line| order.note_batch(line));
+            order.note_found(&ring[RING_AT as usize..]);
             order.next.syncing = order.next.written;
             order.next.durable = order.next.written;
             order.found = order.durable().map_or(0, |superblock| superblock.incarnation);
@@ -145,6 +174,30 @@ impl Order {
         }
     }
 
+    /// Notes the lines of the batches in a ring, and where those end that a start stores.
+    fn note_found(&mut self, ring: &[u8]) {
+        let is_batch = |at: &usize| ring[*at..].starts_with(b"PJBATCH\0");
+        for at in (0..ring.len()).step_by(64).filter(is_batch) {
+            let word = |from: usize| {
+                let bytes = (at + from..at + from + 8).map(|at| ring[at % ring.len()]);
+                u64_at(&bytes.collect::<Vec<u8>>(), 0)
+            };
+            let (len, mut range, mut lines) = (word(8) >> 32, 64, 0);
+            while range < len {
+                let some = word(range as usize) & 0xffff;
+                (lines, range) = (lines + some, range + 8 + 64 * some);
+            }
+            let batch = Found { at: at as u64, len, synced: word(32), lines };
+            self.found_batches.insert(word(24), batch);
+        }
+        let Some(durable) = self.durable() else { return };
+        for (sequence, batch) in self.found_batches.range(durable.tail_sequence..) {
+            let at = position(self.end, batch.at, durable.capacity);
+            self.end = at + batch.len.next_multiple_of(64);
+            self.ends.insert(*sequence, self.end);
+        }
+    }
+
     fn say(&mut self, line: &[u8]) {
         let said =
             Said { journal: u64_at(line, 8), applied: u64_at(line, 16), synced: u64_at(line, 24) };
@@ -165,6 +218,9 @@ impl Order {
             FileEvent::SyncBegin(Named::Journal) => {
                 self.copies.iter_mut().for_each(|copy| copy.syncing = copy.written);
                 self.next.syncing = self.next.written;
+                let is_other = std::mem::take(&mut self.is_other);
+                self.counted.syncing =
+                    if is_other { self.counted.durable } else { self.next.written };
                 Ok(())
             }
             FileEvent::SyncBegin(Named::Pool) => {
@@ -177,6 +233,7 @@ impl Order {
                     Named::Journal => {
                         self.copies.iter_mut().for_each(|copy| copy.end_sync(*is_done));
                         self.next.end_sync(*is_done);
+                        self.counted.end_sync(*is_done);
                     }
                     Named::Pool => self.said.end_sync(*is_done),
                 }
@@ -187,6 +244,7 @@ impl Order {
     }
 
     fn write_superblock(&mut self, copy: usize, bytes: &[u8]) -> Result<(), String> {
+        self.is_other = true;
         if bytes.len() < SUPERBLOCK {
             return Ok(());
         }
@@ -196,7 +254,7 @@ impl Order {
         if generation(other.written) != generation(other.durable) {
             return Err("a superblock is written before the other copy is synced".into());
         }
-        if new.synced > self.next.durable.max(new.tail_sequence) {
+        if new.synced.max(new.opened_at) > self.next.durable.max(new.tail_sequence) {
             return Err(format!("{new:?} names batches as synced, of {:?}", self.next));
         }
         // A new file is first filled with zeros.
@@ -205,12 +263,19 @@ impl Order {
         }
         let old = self.copies.iter().filter_map(|copy| copy.written);
         let old = old.max_by_key(|one| one.generation).filter(|old| old.journal == new.journal);
+        if self.is_alone && new.generation > 0 {
+            self.check_words(&new, old)?;
+        }
         match old {
             None => self.end = new.tail,
             Some(old) if old.tail_sequence != new.tail_sequence => {
                 let said = self.said.durable.filter(|said| said.journal == new.journal);
-                if said.is_none_or(|said| said.applied < new.tail_sequence) {
+                if said.is_none_or(|said| said.applied != new.tail_sequence) {
                     return Err(format!("{new:?} has a tail that the pool does not say: {said:?}"));
+                }
+                let end = self.ends.get(&(new.tail_sequence - 1));
+                if end.is_some_and(|end| *end != new.tail) {
+                    return Err(format!("{new:?} has its tail where its batches end not: {end:?}"));
                 }
                 let last = self.incarnations.get(&(new.tail_sequence - 1));
                 // That of the process is right too, if it has written no batch yet.
@@ -228,6 +293,56 @@ impl Order {
         }
         self.copies[copy].written = Some(new);
         Ok(())
+    }
+
+    /// Compares every word of a superblock with what one user has done, who is alone.
+    fn check_words(&self, new: &Superblock, old: Option<Superblock>) -> Result<(), String> {
+        let is_first = self
+            .copies
+            .iter()
+            .all(|copy| copy.written.is_none_or(|found| found.incarnation != new.incarnation));
+        let expected = match (old, is_first) {
+            (None, _) => {
+                let tail_sequence = self.next.written.max(1);
+                Superblock {
+                    tail: 0,
+                    tail_sequence,
+                    tail_incarnation: new.incarnation,
+                    opened_at: tail_sequence,
+                    synced: tail_sequence,
+                    checked_from: tail_sequence,
+                    ..*new
+                }
+            }
+            (Some(old), true) => Superblock {
+                incarnation: old.incarnation + 1,
+                opened_at: self.next.written.max(1),
+                synced: self.next.written.max(1),
+                limit: new.limit,
+                generation: new.generation,
+                ..old
+            },
+            // What is synced may be more: syncs of superblocks are not counted.
+            (Some(old), false) => Superblock {
+                generation: old.generation.max(new.generation),
+                tail: new.tail,
+                tail_sequence: new.tail_sequence,
+                tail_incarnation: match new.tail_sequence == old.tail_sequence {
+                    true => old.tail_incarnation,
+                    false => new.incarnation,
+                },
+                capacity: new.capacity,
+                limit: new.limit,
+                synced: new.synced.max(self.counted.durable).max(old.synced),
+                ..old
+            },
+        };
+        let most = self.end.max(new.tail) + (new.capacity / 4).max(BLOCK);
+        let most = old.map_or(most, |old| if is_first { most } else { most.max(old.limit) });
+        match *new == expected && new.limit <= most {
+            true => Ok(()),
+            false => Err(format!("{new:?} is not {expected:?}, with a limit up to {most}")),
+        }
     }
 
     /// Takes a superblock of the process that was started: its incarnation is a new one.
@@ -250,12 +365,19 @@ impl Order {
     }
 
     fn write_ring(&mut self, at: u64, bytes: &[u8]) -> Result<(), String> {
-        if !bytes.starts_with(b"PJBATCH\0") {
+        self.is_other = !bytes.starts_with(b"PJBATCH\0");
+        if self.is_other {
             return Ok(());
         }
         let (sequence, synced) = (u64_at(bytes, 24), u64_at(bytes, 32));
         if synced > self.next.durable.max(1) {
             return Err(format!("batch {sequence} names {synced} as synced, of {:?}", self.next));
+        }
+        if self.is_alone && synced < self.counted.durable {
+            return Err(format!(
+                "batch {sequence} names {synced} as synced, of {:?}",
+                self.counted
+            ));
         }
         let is_old = sequence < self.next.written;
         self.note_batch(bytes);
@@ -264,12 +386,11 @@ impl Order {
             return Err(format!("batch {sequence} is of incarnation {incarnation:?}"));
         }
         let Some(durable) = self.durable().filter(|_| !is_old) else { return Ok(()) };
-        // Batches follow each other, so that the place in the ring tells the position.
-        let lap = self.end / durable.capacity * durable.capacity;
-        let position = if lap + at < self.end { lap + durable.capacity } else { lap } + at;
+        let position = position(self.end, at, durable.capacity);
         let len = u64::from(u32::from_le_bytes(bytes[12..16].try_into().expect("four bytes")));
         let end = position + len;
         self.end = end.next_multiple_of(64);
+        self.ends.insert(sequence, self.end);
         let ring_end = durable.tail / BLOCK * BLOCK + durable.capacity;
         if end.next_multiple_of(BLOCK) > ring_end {
             return Err(format!("a batch ends at {end}, in the block of the tail of {durable:?}"));
@@ -280,6 +401,18 @@ impl Order {
         Ok(())
     }
 
+    /// Returns true if the line of progress may become this one: what was applied changes at the
+    /// end of a pass alone, when nothing but the line is written.
+    fn may_say(&self, said: Said, before: Option<Said>, is_alone: bool) -> bool {
+        match before.filter(|before| before.journal == said.journal) {
+            Some(before) if is_alone => {
+                (before.applied..=self.next.written.max(1)).contains(&said.applied)
+            }
+            Some(before) => said.applied == before.applied,
+            None => true,
+        }
+    }
+
     fn write_pool(&mut self, at: u64, bytes: &[u8]) -> Result<(), String> {
         let Some(line) = PROGRESS_AT.checked_sub(at).and_then(|at| bytes.get(at as usize..)) else {
             return Ok(());
@@ -287,8 +420,12 @@ impl Order {
         if line.len() < 64 {
             return Ok(());
         }
+        let before = self.said.written;
         self.say(&line[..64]);
         match self.said.written {
+            Some(said) if !self.may_say(said, before, bytes.len() == 64) => {
+                Err(format!("{said:?} comes after {before:?}, of {:?}", self.next))
+            }
             Some(said) if said.synced > self.next.durable.max(1) => {
                 Err(format!("{said:?} names batches as synced, of {:?}", self.next))
             }
@@ -301,9 +438,41 @@ impl Order {
     }
 }
 
+/// Returns how many batches a start finds that it stores, and the bytes of their lines, if all that
+/// was written is whole.
+pub(crate) fn waiting(start: &FilesState) -> (u64, u64) {
+    let order = Order::of(start);
+    let first = order.durable().map_or(0, |superblock| superblock.tail_sequence);
+    let batches = order.found_batches.range(first..);
+    batches.fold((0, 0), |(count, bytes), (_, batch)| (count + 1, bytes + 64 * batch.lines))
+}
+
+/// Returns the batches that a start finds from the tail on, by their sequence numbers; the number
+/// before which the journal's superblock says that all are synced; and that of the pool.
+pub(crate) fn found(state: &FilesState) -> (BTreeMap<u64, Found>, u64, u64) {
+    let mut order = Order::of(state);
+    let Some(superblock) = order.durable() else { return (BTreeMap::new(), 0, 0) };
+    let waiting = order.found_batches.split_off(&superblock.tail_sequence);
+    let said = order.said.durable.map_or(0, |said| said.synced);
+    (waiting, superblock.synced.max(superblock.opened_at), said)
+}
+
 /// Follows the calls that were made since a start, by one thread or by several.
-fn follow(start: &FilesState, files: &SimulatedFiles, is_alone: bool) -> Result<usize, String> {
-    let (mut order, events) = (Order { is_alone, ..Order::of(start) }, files.take_events());
+pub(crate) fn follow(
+    start: &FilesState,
+    files: &SimulatedFiles,
+    is_alone: bool,
+) -> Result<usize, String> {
+    follow_events(start, &files.take_events(), is_alone)
+}
+
+/// Follows these calls.
+pub(crate) fn follow_events(
+    start: &FilesState,
+    events: &[FileEvent],
+    is_alone: bool,
+) -> Result<usize, String> {
+    let mut order = Order { is_alone, ..Order::of(start) };
     for (n, event) in events.iter().enumerate() {
         order.take(event).map_err(|what| format!("{what}\nevent {n} of {}", events.len()))?;
     }

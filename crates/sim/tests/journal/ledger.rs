@@ -1,0 +1,384 @@
+//! What a journal says of itself, at each call of its files: its counters, how far it has come and
+//! the age of what is not synced are compared with those that follow from the calls before it.
+
+use crate::order::{self, BLOCK, RING_AT, Steps, Superblock, u64_at};
+use crate::overlap::crashes::guarded;
+use crate::overlap::model::Contents;
+use crate::overlap::pool::{self, PROGRESS_AT};
+use crate::starts::{self, Start};
+use crate::uses::{RING, User};
+use pmem::{Clock, JournalCounts, Region};
+use sim::{Counted, FileCall, FileEvent, FilesState, Named, SimulatedClock, SimulatedFiles};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+/// The marks of this file begin here, after those of others.
+const MARKS: usize = 1 << 32;
+
+/// What a region says at the beginning of a call, or between two of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said {
+    thread: ThreadId,
+    at: Duration,
+    /// How long the call takes.
+    takes: Duration,
+    /// The file that is called.
+    of: Option<Named>,
+    appended: u64,
+    synced: u64,
+    has_failed: bool,
+    counts: JournalCounts,
+}
+
+/// Asks a region at each call of its files.
+pub(crate) struct Witness {
+    files: SimulatedFiles,
+    clock: SimulatedClock,
+    region: Arc<OnceLock<Weak<Region>>>,
+    said: Arc<Mutex<Vec<Said>>>,
+}
+
+impl Witness {
+    /// Begins with files whose calls take as long as `time` says, which is asked first: it may run
+    /// something else meanwhile.
+    pub(crate) fn of(
+        files: &SimulatedFiles,
+        clock: &SimulatedClock,
+        time: impl Fn(Named, FileCall) -> Duration + Send + Sync + 'static,
+    ) -> Witness {
+        let (region, said) = (Arc::<OnceLock<Weak<Region>>>::default(), Arc::default());
+        let (files, clock) = (files.clone(), clock.clone());
+        let witness = Witness { files, clock, region, said };
+        let asks = witness.clone();
+        let on = move |of: Named, call: FileCall, _: usize| {
+            let takes = time(of, call);
+            asks.ask(Some(of), takes);
+            takes
+        };
+        drop(witness.files.clone().with_times(&witness.clock, on));
+        witness
+    }
+
+    fn clone(&self) -> Witness {
+        let (files, clock) = (self.files.clone(), self.clock.clone());
+        Witness { files, clock, region: Arc::clone(&self.region), said: Arc::clone(&self.said) }
+    }
+
+    /// Asks this region from now on; and now.
+    pub(crate) fn watch(&self, region: &Arc<Region>) {
+        self.region.set(Arc::downgrade(region)).expect("one region");
+        self.ask(None, Duration::ZERO);
+    }
+
+    /// Asks the region, between two calls.
+    pub(crate) fn ask(&self, of: Option<Named>, takes: Duration) {
+        let Some(region) = self.region.get().and_then(Weak::upgrade) else { return };
+        let Some(counts) = region.journal_counts() else { return };
+        let said = Said {
+            thread: std::thread::current().id(),
+            at: self.clock.now(),
+            takes,
+            of,
+            synced: region.synced(),
+            appended: region.appended(),
+            has_failed: region.journal_failure().is_some(),
+            counts,
+        };
+        let mut all = self.said.lock().expect("no panic");
+        self.files.mark(MARKS + all.len());
+        all.push(said);
+    }
+
+    /// Ends it. Returns the calls, and what was said at them.
+    pub(crate) fn end(self) -> (Vec<FileEvent>, Vec<Said>) {
+        drop(self.files.clone().with_times(&self.clock, |_, _, _| Duration::ZERO));
+        let said = std::mem::take(&mut *self.said.lock().expect("no panic"));
+        (self.files.take_events(), said)
+    }
+}
+
+/// A batch that was written.
+#[derive(Debug)]
+struct Batch {
+    at: Duration,
+    by: ThreadId,
+    /// The position of lines after it.
+    lines: u64,
+}
+
+/// Follows the calls from the first time that a region is asked.
+struct Ledger {
+    /// What it said then.
+    base: Said,
+    /// What it said last, at a call.
+    last: Said,
+    copies: [Steps<Option<Superblock>>; 2],
+    /// The position in the ring after the last batch.
+    head: u64,
+    /// Bytes of a batch of which a part is missing, its place, and when its write began.
+    part: Vec<u8>,
+    part_at: u64,
+    part_begin: Duration,
+    /// The position of lines after the last batch; of those that a sync has counted; and of those
+    /// that are durable.
+    lines: u64,
+    counted: Steps<u64>,
+    durable: Steps<u64>,
+    /// Batches that are not counted as synced.
+    unsynced: VecDeque<Batch>,
+    /// The sync under way is one of batches.
+    syncs_batches: bool,
+    /// The last write to the journal since its last sync is no batch.
+    is_other: bool,
+    /// The line of progress was written alone, at the end of a pass.
+    ends_pass: bool,
+    expected: JournalCounts,
+}
+
+impl Ledger {
+    fn begin(state: &FilesState, base: Said) -> Ledger {
+        let file = SimulatedFiles::new(state.clone()).storage(Named::Journal);
+        let copies = [0, BLOCK].map(|at| {
+            let mut bytes = [0; 128];
+            file.read_at(&mut bytes, at).expect("the journal");
+            let found = Some(Superblock::of(&bytes));
+            Steps { written: found, syncing: found, durable: found }
+        });
+        let mut ledger = Ledger {
+            base,
+            last: base,
+            copies,
+            head: 0,
+            part: Vec::new(),
+            part_at: 0,
+            part_begin: Duration::ZERO,
+            lines: base.appended,
+            counted: Steps { durable: base.synced, ..Steps::default() },
+            durable: Steps { durable: base.synced, ..Steps::default() },
+            unsynced: VecDeque::new(),
+            syncs_batches: false,
+            is_other: false,
+            ends_pass: false,
+            expected: base.counts,
+        };
+        ledger.head = ledger.least(|one| one.tail) + base.counts.used;
+        ledger
+    }
+
+    /// Returns what both copies of the superblock have reached.
+    fn least(&self, of: impl Fn(Superblock) -> u64) -> u64 {
+        self.copies.iter().filter_map(|copy| copy.durable).map(of).min().unwrap_or(0)
+    }
+
+    fn take(&mut self, event: &FileEvent, said: &[Said], is_alone: bool) -> Result<(), String> {
+        match event {
+            FileEvent::Mark(mark) if *mark >= MARKS => {
+                self.last = said[mark - MARKS];
+                return match is_alone {
+                    true => self.compare(),
+                    false => self.bound(),
+                };
+            }
+            FileEvent::Write(Named::Journal, at, bytes) if *at < RING_AT => {
+                self.is_other = true;
+                if bytes.len() >= 128 {
+                    self.copies[(*at / BLOCK) as usize].written = Some(Superblock::of(bytes));
+                }
+            }
+            FileEvent::Write(Named::Journal, at, bytes) => self.write(at - RING_AT, bytes),
+            FileEvent::Write(Named::Pool, PROGRESS_AT, bytes) if bytes.len() == 64 => {
+                self.ends_pass = true;
+            }
+            FileEvent::Write(Named::Pool, at, bytes) if *at > 0 || bytes.len() > 64 => {
+                self.expected.bytes_applied += bytes.len() as u64;
+            }
+            FileEvent::SyncBegin(Named::Journal) => {
+                self.expected.syncs += 1;
+                self.syncs_batches = !std::mem::take(&mut self.is_other);
+                self.durable.syncing = self.lines;
+                self.copies.iter_mut().for_each(|copy| copy.syncing = copy.written);
+            }
+            FileEvent::Sync(Named::Journal, true) => self.end_sync(),
+            FileEvent::Sync(Named::Pool, true) if std::mem::take(&mut self.ends_pass) => {
+                self.expected.applied += 1;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end_sync(&mut self) {
+        self.copies.iter_mut().for_each(|copy| copy.end_sync(true));
+        self.durable.end_sync(true);
+        if !self.syncs_batches {
+            return;
+        }
+        self.counted.durable = self.durable.durable;
+        let took = self.last.takes;
+        self.expected.batch_syncs += 1;
+        self.expected.batch_sync_ns += took.as_nanos() as u64;
+        let longest = |n: usize| Duration::from_micros(1 << n);
+        let bucket = (0..23).find(|n| took <= longest(*n)).unwrap_or(23);
+        self.expected.batch_sync_times[bucket] += 1;
+    }
+
+    /// Takes a batch, or a part of one at an end of the ring.
+    fn write(&mut self, at: u64, bytes: &[u8]) {
+        let begins = bytes.starts_with(b"PJBATCH\0");
+        self.is_other = !begins && self.part.is_empty();
+        if self.is_other || bytes.is_empty() {
+            return;
+        }
+        if self.part.is_empty() {
+            (self.part_at, self.part_begin) = (at, self.last.at);
+        }
+        self.part.extend(bytes);
+        let len = u32::from_le_bytes(self.part[12..16].try_into().expect("four bytes")) as usize;
+        if self.part.len() < len {
+            return;
+        }
+        let part = std::mem::take(&mut self.part);
+        let capacity = self.least(|one| one.capacity);
+        let position = order::position(self.head, self.part_at, capacity);
+        self.head = position + (len as u64).next_multiple_of(64);
+        let mut range = 64;
+        while range < len {
+            let lines = u64_at(&part, range) & 0xffff;
+            self.lines += 64 * lines;
+            range += 8 + 64 * lines as usize;
+        }
+        let batch = Batch { at: self.part_begin, by: self.last.thread, lines: self.lines };
+        self.unsynced.push_back(batch);
+        self.expected.batches += 1;
+        self.expected.bytes_written += part.len() as u64;
+    }
+
+    /// Compares everything: one thread has made all calls.
+    fn compare(&mut self) -> Result<(), String> {
+        let said = self.last;
+        if said.has_failed {
+            return Ok(());
+        }
+        let synced = self.counted.durable;
+        self.unsynced.retain(|batch| batch.lines > synced);
+        let oldest = self.unsynced.front().map_or(said.at, |batch| batch.at);
+        let found = said.counts;
+        let expected = JournalCounts {
+            used: self.head - self.least(|one| one.tail),
+            capacity: self.least(|one| one.capacity),
+            unsynced_ns: (said.at - oldest).as_nanos() as u64,
+            // Some pages of a group may be written.
+            bytes_applied: match said.of {
+                Some(Named::Pool) => found.bytes_applied,
+                _ => self.expected.bytes_applied,
+            },
+            full_waits: found.full_waits,
+            full_wait_ns: found.full_wait_ns,
+            ..self.expected
+        };
+        if found != expected {
+            return Err(format!("the journal counts {found:?}, and not {expected:?}"));
+        }
+        if said.synced != synced || said.appended < self.lines {
+            return Err(format!("it says {said:?}, and {} of {} is synced", synced, self.lines));
+        }
+        Ok(())
+    }
+
+    /// Checks what others may rely on meanwhile: nothing counts as synced that is not, and nothing
+    /// that was written is younger than it is.
+    fn bound(&mut self) -> Result<(), String> {
+        let said = self.last;
+        if said.has_failed {
+            return Ok(());
+        }
+        let durable = self.durable.durable;
+        self.unsynced.retain(|batch| batch.lines > durable);
+        // A thread that has made a call since it wrote a batch has counted it.
+        self.unsynced.iter_mut().filter(|batch| batch.by == said.thread).for_each(|batch| {
+            batch.by = self.base.thread;
+        });
+        let oldest = self.unsynced.iter().find(|batch| batch.by == self.base.thread);
+        let age = oldest.map_or(0, |batch| (said.at - batch.at).as_nanos() as u64);
+        if said.counts.unsynced_ns < age {
+            return Err(format!("it says {said:?}, and what is not synced is {age} ns old"));
+        }
+        if said.synced > durable || said.synced > said.appended {
+            return Err(format!("it says {said:?}, and {durable} is durable"));
+        }
+        Ok(())
+    }
+}
+
+/// Follows the calls since a region was watched first, by one thread or by several.
+pub(crate) fn follow(
+    opened: &FilesState,
+    (events, said): &(Vec<FileEvent>, Vec<Said>),
+    is_alone: bool,
+) -> Result<usize, String> {
+    let first = |event: &FileEvent| matches!(event, FileEvent::Mark(mark) if *mark == MARKS);
+    let begin = events.iter().position(first).ok_or("it is never asked")?;
+    let mut ledger = Ledger::begin(opened, said[0]);
+    for (n, event) in events[begin..].iter().enumerate() {
+        ledger
+            .take(event, said, is_alone)
+            .map_err(|what| format!("{what}\nevent {n} of {}", events.len() - begin))?;
+    }
+    Ok(said.len())
+}
+
+/// Uses a pool, whose syncs are slow, and one of whose calls may fail; compares what is said.
+fn keep_books(start: &Start, seed: u64, fences: usize) -> Result<usize, String> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let (files, clock) = (SimulatedFiles::new(start.state.clone()), SimulatedClock::default());
+    let most = [0, 2, 1_000, 700_000, 3_000_000][seed as usize % 5];
+    let times = Mutex::new(rng.fork());
+    let witness = Witness::of(&files, &clock, move |_, call| {
+        let mut rng = times.lock().expect("no panic");
+        let most = if call == FileCall::Sync { 1000 * most } else { 20_000 };
+        Duration::from_nanos(rng.u64(..=most))
+    });
+    let region = Arc::new(pool::map(&files, RING, &clock));
+    pool::open(&region)?;
+    check_recovered(start, &region.journal_counts().ok_or("no journal")?, clock.now())?;
+    let opened = files.state();
+    witness.watch(&region);
+    if rng.usize(..4) == 0 {
+        files.fail_with(rng.u64(..200), Counted::All, 5);
+    }
+    let mut user = User::new(&region, &clock, Contents::read(&region));
+    user.go(seed as usize, fences);
+    user.close();
+    witness.ask(None, Duration::ZERO);
+    let followed = witness.end();
+    order::follow_events(&start.state, &followed.0, true)?;
+    follow(&opened, &followed, true)
+}
+
+/// Compares what a start says that it found with what there was.
+fn check_recovered(start: &Start, found: &JournalCounts, took: Duration) -> Result<(), String> {
+    let (batches, bytes) = order::waiting(&start.state);
+    let is_right = (found.recovered_batches, found.recovered_bytes) == (batches, bytes)
+        && (found.recovery_ns > 0) == (batches > 0)
+        && found.recovery_ns <= took.as_nanos() as u64;
+    match is_right {
+        true => Ok(()),
+        false => Err(format!("{batches} batches of {bytes} bytes, in {took:?}: {found:?}")),
+    }
+}
+
+#[test]
+fn at_each_call_a_journal_says_of_itself_what_it_has_done() {
+    let mut said = 0;
+    for seed in crate::seeds(0..15) {
+        for start in starts::all(seed).iter().filter(|start| start.name != "an older format") {
+            for fences in [0, 45] {
+                said += guarded(|| keep_books(start, seed, fences))
+                    .unwrap_or_else(|what| panic!("{what}\nseed {seed}, {}, {fences}", start.name));
+            }
+        }
+    }
+    assert!(said > 5000, "{said}");
+}
