@@ -121,6 +121,8 @@ struct Order {
     counted: Steps<u64>,
     /// The last write to the journal since its last sync is no batch.
     is_other: bool,
+    /// The number of batches that were written since the start.
+    writes: u64,
     has_failed: bool,
     /// Nobody writes to the journal while a pass writes pages.
     is_alone: bool,
@@ -221,6 +223,10 @@ impl Order {
                 let is_other = std::mem::take(&mut self.is_other);
                 self.counted.syncing =
                     if is_other { self.counted.durable } else { self.next.written };
+                Ok(())
+            }
+            FileEvent::Grow(Named::Journal, _) => {
+                self.is_other = true;
                 Ok(())
             }
             FileEvent::SyncBegin(Named::Pool) => {
@@ -380,6 +386,7 @@ impl Order {
             ));
         }
         let is_old = sequence < self.next.written;
+        self.writes += u64::from(!is_old);
         self.note_batch(bytes);
         let incarnation = self.incarnations.get(&sequence).copied();
         if !is_old && incarnation != self.incarnation {
@@ -399,6 +406,11 @@ impl Order {
             return Err(format!("a batch ends at {end}, after the limit of {durable:?}"));
         }
         Ok(())
+    }
+
+    /// Returns true if a start has written nothing yet and says that less is synced than it found.
+    fn says_too_little(&self, said: Said) -> bool {
+        self.writes == 0 && said.synced != self.next.written.max(1)
     }
 
     /// Returns true if the line of progress may become this one: what was applied changes at the
@@ -429,6 +441,10 @@ impl Order {
             Some(said) if said.synced > self.next.durable.max(1) => {
                 Err(format!("{said:?} names batches as synced, of {:?}", self.next))
             }
+            // A start says that all that it found is synced.
+            Some(said) if self.is_alone && self.says_too_little(said) => {
+                Err(format!("{said:?} is said at a start, of {:?}", self.next))
+            }
             // All that the pages contain was synced before them.
             Some(said) if self.is_alone && bytes.len() > 64 && said.synced < self.next.written => {
                 Err(format!("pages are written after {said:?}, of {:?}", self.next))
@@ -436,6 +452,11 @@ impl Order {
             _ => Ok(()),
         }
     }
+}
+
+/// Returns the superblock that counts.
+pub(crate) fn durable(state: &FilesState) -> Option<Superblock> {
+    Order::of(state).durable()
 }
 
 /// Returns how many batches a start finds that it stores, and the bytes of their lines, if all that
