@@ -7,15 +7,17 @@ use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
 
-use commands::{Engine, LoadOptions, SaveOptions};
+use commands::{Engine, SaveOptions, StreamPoint};
 use testkit::Medium;
 
+use crate::copied;
 use crate::dumps::{self, Done, check, send};
 use crate::engine::{self, Smallness};
 use crate::files;
 use crate::shapes;
 use crate::state::{self, Asked, Rules, State};
 use crate::values::{Data, Maker};
+use crate::walk::{self, Form};
 
 /// Rounds without a time limit.
 pub(crate) const ROUNDS: u64 = 1;
@@ -100,17 +102,26 @@ impl Round {
 
     fn dump(&self) -> Done {
         for (is_for_valkey, threads) in [(true, 1), (false, 3)] {
+            let compresses = !is_for_valkey;
+            let stream = || Some(StreamPoint { db: 9, history: None, second: None });
             let options =
-                SaveOptions { is_for_valkey, compresses: !is_for_valkey, ..save_options(false) };
+                SaveOptions { stream: &stream, is_for_valkey, compresses, ..save_options(false) };
             let saved = commands::save(&self.engine, Vec::new(), &options, || ());
             let bytes = saved.map_err(|error| format!("saving: {error}"))?;
-            let there = engine::in_memory(threads, None, self.smallness);
-            let report = &mut |_| {};
-            let mut options = LoadOptions { verifies: true, keeps_expired: false, report };
-            let loaded = commands::load_dump(&there, &bytes[..], &mut options);
-            loaded.map_err(|error| format!("loading what was saved: {error}"))?;
+            let form = Form { smallness: self.smallness, is_for_valkey, compresses };
+            let walked = walk::walk(&bytes, form)
+                .map_err(|what| format!("saved (for Valkey: {is_for_valkey}): {what}"))?;
+            copied::check_walked(&self.expected, &walked)?;
+            let loaded = copied::Loaded { threads, smallness: self.smallness };
+            let there = loaded.load(&bytes, true, copied::counts(&bytes, &walked))?;
             let way = format!("saved (for Valkey: {is_for_valkey}), loaded by {threads} threads");
             self.check(&way, &there, Rules::DUMP)?;
+            drop(there);
+            let (bytes, expected, counts) = copied::changed(&bytes, &walked, &self.expected);
+            let there = loaded.load(&bytes, false, counts)?;
+            let found = state::read(&mut engine::connect(&there), ASKED);
+            let rules = Rules { usage: false, active: true, ..Rules::DUMP };
+            check(&format!("{way}, with other times"), &expected, &found, rules)?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! There are three areas. *dumps*: values of every type around every constant of the code that
 //! stores and writes them ([`chunks`], [`shapes`]), with redis-server and, if they are named, Redis
 //! 8 and Valkey 9 as peers ([`dumps`]). *inside*: such values through the ways that need no server
-//! ([`inside`]). *configuration*: every directive with odd values, and users ([`configuration`]).
+//! ([`inside`]), and dumps as they are ([`walk`]). *configuration*: every directive with odd values, and users ([`configuration`]).
 //!
 //! `make roundtrip MINUTES=10` continues with other seeds for that time; `AREA=dumps`,
 //! `AREA=inside` or `AREA=configuration` selects an area. `ROUNDTRIP_SEED` repeats one round.
@@ -14,16 +14,19 @@
 
 mod chunks;
 mod configuration;
+mod copied;
 mod dumps;
 mod edges;
 mod engine;
 mod files;
 mod inside;
+mod packed;
 mod shapes;
 mod state;
 mod streams;
 mod users;
 mod values;
+mod walk;
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
