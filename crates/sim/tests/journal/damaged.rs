@@ -76,8 +76,8 @@ fn damage(start: &Start, sequence: u64) -> Result<usize, String> {
         let found = opens(image, start, &[0; 3]).map_err(|what| format!("{what}\nbyte {part}"))?;
         if found != expected {
             return Err(format!(
-                "byte {part} of batch {sequence} of {batches:?}, {shows} synced, named: {is_named}: \
-                 it opens: {found}"
+                "byte {part} of batch {sequence} of {batches:?}, {shows} synced, named: \
+                 {is_named}: it opens: {found}"
             ));
         }
         images += 1;

@@ -12,6 +12,7 @@ use std::time::Duration;
 const SHORT: u64 = 64 << 10;
 /// A whole number of short rings, and one that is not.
 const LONG: [u64; 2] = [256 << 10, 100 << 10];
+const ASKED: [u64; 3] = [SHORT, LONG[0], LONG[1]];
 const RING_AT: u64 = 8192;
 const EIO: i32 = 5;
 const EFBIG: i32 = 27;
@@ -21,7 +22,12 @@ const EDQUOT: i32 = 122;
 /// Checks what the end of the process and a power loss leave of what a user did, also for somebody
 /// who asks for another size.
 fn check(files: &SimulatedFiles, user: &User<'_>) -> Result<(), String> {
-    for ring in [SHORT, LONG[0], LONG[1]] {
+    check_for(files, user, &ASKED)
+}
+
+/// Checks it for somebody who asks for one of these sizes.
+fn check_for(files: &SimulatedFiles, user: &User<'_>, rings: &[u64]) -> Result<(), String> {
+    for ring in rings.iter().copied() {
         let look = |image: FilesState, required| check_image(image, ring, &user.done, required);
         look(files.state().after_process_end(), &user.required.after_process_end)?;
         look(files.state().after_power_loss(|| false), &user.required.after_power_loss)?;
@@ -74,7 +80,10 @@ fn grow_late(most: u64, laps: u64, shift: u64, rests: bool) -> Result<(), String
     let (_, mut applies) = region.background_steps().ok_or("no journal")?;
     for n in 0..4 {
         let mut images = Vec::new();
-        write(&mut user, SHORT / 2, |user| images.push(check(&files, user)));
+        write(&mut user, SHORT / 2, |user| {
+            let asked = images.len() % ASKED.len();
+            images.push(check_for(&files, user, &ASKED[asked..=asked]));
+        });
         images.into_iter().collect::<Result<(), _>>()?;
         let looked = (0..1 + 2 * u8::from(rests)).try_for_each(|_| {
             clock.pass(Duration::from_secs(1));

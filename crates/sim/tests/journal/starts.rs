@@ -37,6 +37,19 @@ pub(crate) fn all(seed: u64) -> Vec<Start> {
     vec![nothing, clean, crashed, Start { required, ..older }]
 }
 
+/// Returns what a second crash leaves: batches of two processes.
+pub(crate) fn crashed_twice(seed: u64) -> Start {
+    let crashed = used("a crash", seed, false);
+    let (files, clock) = (SimulatedFiles::new(crashed.state), SimulatedClock::default());
+    let region = pool::map(&files, RING, &clock);
+    pool::open(&region).expect("a pool");
+    let mut user = User::new(&region, &clock, Contents::read(&region));
+    user.go(seed as usize, 2);
+    let User { done, required, .. } = user;
+    let state = files.state().after_process_end();
+    Start { name: "a crash after a crash", state, done, required }
+}
+
 fn used(name: &'static str, seed: u64, closes: bool) -> Start {
     let (files, clock) = (SimulatedFiles::default(), SimulatedClock::default());
     let region = pool::map(&files, RING, &clock);
