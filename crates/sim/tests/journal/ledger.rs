@@ -271,11 +271,14 @@ impl Ledger {
     /// Takes a batch, or a part of one at an end of the ring.
     fn write(&mut self, at: u64, bytes: &[u8]) {
         let begins = bytes.starts_with(b"PJBATCH\0");
-        self.is_other = !begins && self.part.is_empty();
-        if self.is_other || bytes.is_empty() {
+        // Somebody else may write zeros between the two parts of a batch.
+        let goes_on = !self.part.is_empty() && at == 0;
+        self.is_other = !begins && !goes_on;
+        if self.is_other {
             return;
         }
-        if self.part.is_empty() {
+        if begins {
+            self.part.clear();
             let began = self.writing.iter().map(|(_, at)| *at).max();
             (self.part_at, self.part_begin) = (at, began.unwrap_or(self.last.at));
         }
@@ -499,7 +502,10 @@ fn every_number_that_is_not_right_is_noticed() {
             books.said[at] = right;
         }
     }
-    let is_superblock = |event: &FileEvent| matches!(event, FileEvent::Write(Named::Journal, 0 | BLOCK, bytes) if bytes.len() == 128);
+    let is_superblock = |event: &FileEvent| match event {
+        FileEvent::Write(Named::Journal, at, bytes) => *at <= BLOCK && bytes.len() == 128,
+        _ => false,
+    };
     let written: Vec<usize> =
         (0..books.events.len()).filter(|at| is_superblock(&books.events[*at])).collect();
     for at in [written[0], written[written.len() / 2], written[written.len() - 1]] {
