@@ -137,7 +137,7 @@ impl Walk<'_> {
             16 | 17 => {
                 let is_sorted = kind == 17;
                 let all = listpack(&input.string()?)?.into_iter().map(|(element, _)| element);
-                let counted = |at: &usize| !is_sorted || at % 2 == 0;
+                let counted = |at: &usize| !is_sorted || at.is_multiple_of(2);
                 let all: Vec<_> = all.collect();
                 let some = all.iter().enumerate().filter(|(at, _)| counted(at));
                 let some: Vec<_> = some.map(|(_, element)| element.clone()).collect();
