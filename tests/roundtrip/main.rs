@@ -3,7 +3,8 @@
 //! There are three areas. *dumps*: values of every type around every constant of the code that
 //! stores and writes them ([`chunks`], [`shapes`]), with redis-server and, if they are named, Redis
 //! 8 and Valkey 9 as peers ([`dumps`]). *inside*: such values through the ways that need no server
-//! ([`inside`]), and dumps as they are ([`walk`]). *configuration*: every directive with odd values, and users ([`configuration`]).
+//! ([`inside`]), and the bytes of dumps ([`walk`]). *configuration*: every directive with odd
+//! values, and users ([`configuration`]).
 //!
 //! `make roundtrip MINUTES=10` continues with other seeds for that time; `AREA=dumps`,
 //! `AREA=inside` or `AREA=configuration` selects an area. `ROUNDTRIP_SEED` repeats one round.
