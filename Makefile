@@ -37,17 +37,15 @@ kill:
 
 # Power cuts of a machine with an emulated NVDIMM and a DAX file system, after a test of what the server detects on each
 # kind of memory: make dax CUTS=200 LOG=docs/evidence/dax.tsv, or a part of it: ONLY=domains, canary, media, comparison
-# or cuts. The programs are linked statically, since there is nothing in the guest but a shell.
+# or cuts. The workspace is named, so that what its tests were compiled with serves here too.
 CUTS ?= 5
-GUEST := x86_64-unknown-linux-gnu
 dax:
 	@PATH=$$PATH:/usr/sbin:/sbin; \
 	for program in qemu-system-x86_64 mkfs.ext4 mkfs.xfs debugfs redis-benchmark; do \
 		command -v $$program >/dev/null || exec .ci/packages qemu-system-x86 e2fsprogs xfsprogs redis-tools; \
 	done
-	@RUSTFLAGS="-C target-feature=+crt-static -C strip=debuginfo" \
-		cargo build --quiet --package perdura-server --package perdura-cli --package perdura-bench --target $(GUEST)
-	@PERDURA_SERVER=$(abspath $(TARGET))/$(GUEST)/debug/perdura-server DAX_CUTS=$(CUTS) DAX_ONLY=$(ONLY) \
+	@cargo build --quiet --workspace --bins
+	@PERDURA_SERVER=$(abspath $(TARGET))/debug/perdura-server DAX_CUTS=$(CUTS) DAX_ONLY=$(ONLY) \
 		$(if $(LOG),DAX_LOG=$(abspath $(LOG))) cargo test --quiet --workspace --test dax
 
 # Random commands to Perdura, killed and started again meanwhile, and to redis-server: make differential MINUTES=10
@@ -137,8 +135,8 @@ miri: nightly
 # is mapped. Left out are two tests that bound times, and one that reserves more addresses than it
 # leaves. .ci/tsan.txt gives the reason of each report that is no race.
 TSAN ?= --package perdura-pmem --package perdura-heap --package perdura-aof --package perdura
-TSAN_CARGO := -Z build-std --target $(GUEST) --target-dir $(TARGET)/tsan
-TSAN_SERVER := $(TARGET)/tsan/$(GUEST)/debug/perdura-server
+TSAN_CARGO = -Z build-std --target $(HOST) --target-dir $(TARGET)/tsan
+TSAN_SERVER = $(TARGET)/tsan/$(HOST)/debug/perdura-server
 TSAN_REPORT := $(abspath $(TARGET))/tsan/report
 tsan: export RUSTFLAGS := -Z sanitizer=thread --cfg rustix_use_libc
 tsan: export TSAN_OPTIONS := log_path=$(TSAN_REPORT) suppressions=$(CURDIR)/.ci/tsan.txt

@@ -15,7 +15,7 @@ const COMPARE: &str = "perdura-bench compare --perdura /bin/perdura-server \
 /// One short round of a pool on persistent memory.
 pub(crate) fn all(bed: &Bed) -> Result<(), Failure> {
     let image = Image::make("comparison", Format::Ext4, MEDIUM, true)?;
-    let mut machine = Machine::boot(&bed.with_bench(), &USUAL, &image)?;
+    let mut machine = Machine::boot(&bed.with_bench()?, &USUAL, &image)?;
     machine.run("fsdax && mount -t ext4 -o dax=always /dev/pmem0 /pm")?;
     let (status, said) = machine.shell(&format!("{COMPARE} --dax /plain 2>&1"))?;
     check("a folder without DAX", status != 0 && said.contains("in /plain: "), &said)?;

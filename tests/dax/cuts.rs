@@ -9,7 +9,7 @@ use crate::Bed;
 use crate::image::{Format, Image};
 use crate::inspect::{POOL, copy_holds};
 use crate::machine::{Hardware, Machine, USUAL};
-use crate::place::{Setup, cache, program, wait_until};
+use crate::place::{Setup, program, wait_until};
 use fastrand::Rng;
 use std::net::SocketAddr;
 use std::process::{Child, Stdio};
@@ -189,7 +189,7 @@ impl<'b> Subject<'b> {
         random: &mut Rng,
     ) -> Result<(), Failure> {
         machine.run("sync")?;
-        self.image.copy(&cache().join("copy.img"))?;
+        self.image.copy(&self.image.place_of_copy())?;
         self.cut(machine, random, OldCopy::MANY, 0)
     }
 
@@ -197,19 +197,19 @@ impl<'b> Subject<'b> {
     pub(crate) fn look_into_the_copy(&self) -> Result<(), Failure> {
         let view = self.crew.view();
         view.begin();
-        copy_holds(&cache().join("copy.img"), self.image.format, &mut view.end()).map(drop)
+        copy_holds(&self.image.place_of_copy(), self.image.format, &mut view.end()).map(drop)
     }
 
     /// The medium left by the power cut must be intact before anything has mounted it.
     pub(crate) fn look_into_the_medium(&self) -> Result<(), Failure> {
-        self.image.copy(&cache().join("copy.img"))?;
+        self.image.copy(&self.image.place_of_copy())?;
         self.look_into_the_copy()
     }
 }
 
 /// Copies the medium at one moment, and compares it with what the clients know at that moment.
 fn snapshot(machine: &Machine, image: &Image, view: &View) -> Result<(), Failure> {
-    let copy = cache().join("copy.img");
+    let copy = image.place_of_copy();
     view.begin();
     machine.stop()?;
     let copied = image.copy(&copy);

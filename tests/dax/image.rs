@@ -82,6 +82,11 @@ impl Image {
         Ok(image)
     }
 
+    /// Returns where a copy of it may lie.
+    pub(crate) fn place_of_copy(&self) -> PathBuf {
+        self.path.with_extension("copy")
+    }
+
     /// Copies the file system as it is now, without the bytes before it.
     pub(crate) fn copy(&self, to: &Path) -> Result<(), Setup> {
         let (from, to) = (File::open(&self.path)?, File::create(to)?);

@@ -1,25 +1,27 @@
 //! The guest's root: an archive that the kernel unpacks into memory, in the form that cpio calls
 //! `newc`.
 //!
-//! It contains a shell, the requested kernel modules with those that they need, the files of the
-//! test, and `init.sh`. It is written again for each guest: that costs less than checking whether
+//! It contains a shell, the requested kernel modules with those that they need, the programs of the
+//! test with their libraries, and `init.sh`. It is written again for each guest: that costs less than checking whether
 //! an old one would do.
 
 use crate::debian::Kernel;
+use crate::programs::Programs;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const LINK: u32 = 0o120_777;
 
-/// Writes the archive: `modules` by name, and `files` by their names in `/bin`.
+/// Writes the archive: `modules` by name, and the programs in `/bin`.
 pub(crate) fn write(
     to: &Path,
     kernel: &Kernel,
     modules: &[&str],
-    files: &[(&str, &Path)],
+    programs: &Programs,
 ) -> io::Result<()> {
     let mut archive = Archive::default();
     for folder in ["bin", "dev", "proc", "sys", "tmp", "pm", "plain", "modules"] {
@@ -28,8 +30,15 @@ pub(crate) fn write(
     archive.entry("init", PROGRAM, include_bytes!("init.sh"));
     archive.entry("bin/busybox", PROGRAM, &fs::read(&kernel.busybox)?);
     archive.entry("bin/sh", LINK, b"busybox");
-    for (name, path) in files {
+    for (name, path) in &programs.files {
         archive.entry(&format!("bin/{name}"), PROGRAM, &fs::read(path)?);
+    }
+    for folder in folders(&programs.libraries) {
+        archive.entry(&folder, FOLDER, &[]);
+    }
+    for path in &programs.libraries {
+        let name = path.to_string_lossy();
+        archive.entry(name.trim_start_matches('/'), PROGRAM, &fs::read(path)?);
     }
     let mut order = String::new();
     for path in kernel.in_order_of_loading(modules)? {
@@ -41,6 +50,13 @@ pub(crate) fn write(
     archive.entry("modules/order", PROGRAM, order.as_bytes());
     archive.entry("TRAILER!!!", 0, &[]);
     fs::write(to, archive.bytes)
+}
+
+/// Returns the folders of some absolute paths, each after the one that it is in.
+fn folders(paths: &BTreeSet<PathBuf>) -> BTreeSet<String> {
+    let above = paths.iter().flat_map(|path| path.ancestors().skip(1));
+    let names = above.map(|folder| folder.to_string_lossy().trim_start_matches('/').to_owned());
+    names.filter(|name| !name.is_empty()).collect()
 }
 
 #[derive(Default)]

@@ -6,7 +6,6 @@
 
 use crate::cuts::Failure;
 use crate::image::{Format, extract};
-use crate::place::cache;
 use heap::Heap;
 use keyspace::{Checked, Keyspace};
 use pmem::{DomainRequest, MapOptions, Region};
@@ -23,7 +22,7 @@ pub(crate) fn copy_holds(copy: &Path, format: Format, crew: &mut Crew) -> Result
     let pool = match format {
         Format::Device => copy.to_owned(),
         Format::Ext4 | Format::Xfs => {
-            let pool = cache().join("copy.pool");
+            let pool = copy.with_extension("pool");
             if !extract(copy, POOL, &pool)? {
                 return Err(Violation("the pool is not there".into()).into());
             }

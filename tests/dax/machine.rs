@@ -9,7 +9,7 @@
 use crate::cuts::Failure;
 use crate::image::{Format, Image};
 use crate::initramfs;
-use crate::place::{PATIENCE, Setup, cache, program};
+use crate::place::{PATIENCE, Setup, program};
 use crate::{Bed, debian::Kernel};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::fs;
@@ -52,28 +52,32 @@ pub(crate) struct Machine {
     qemu: Child,
     input: ChildStdin,
     lines: Receiver<String>,
+    /// What QEMU itself says.
+    errors: PathBuf,
     console: PathBuf,
     monitor: PathBuf,
     port: u16,
 }
 
 impl Machine {
-    /// Boots a guest and waits for its shell; the image is not mounted.
+    /// Boots a guest and waits for its shell; the image is not mounted. The guest's other files lie beside the image.
     pub(crate) fn boot(bed: &Bed, hardware: &Hardware, image: &Image) -> Result<Machine, Setup> {
-        let root = cache().join("root.cpio");
-        initramfs::write(&root, &bed.kernel, &modules(hardware, image), &bed.files())?;
+        let file = |end| image.path.with_extension(end);
+        let root = file("cpio");
+        initramfs::write(&root, &bed.kernel, &modules(hardware, image), &bed.programs)?;
         let port = testkit::free_port();
-        let console = cache().join("console.log");
-        let monitor = cache().join("monitor");
+        let console = file("console.log");
+        let monitor = file("monitor");
         let _ = fs::remove_file(&monitor);
         let mut command = program("setpriv");
         command.args(["--pdeathsig", "KILL", "nice", "-n", "10", "qemu-system-x86_64"]);
         memory(&mut command, hardware, image);
         start_of(&mut command, &bed.kernel, &root);
         devices(&mut command, port, &console, &monitor);
-        let errors = fs::File::create(cache().join("qemu.log"))?;
+        let errors = file("qemu.log");
+        let stderr = fs::File::create(&errors)?;
         let mut qemu =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).spawn()?;
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr).spawn()?;
         let input = qemu.stdin.take().expect("standard input is a pipe");
         let output = qemu.stdout.take().expect("standard output is a pipe");
         let (sender, lines) = channel();
@@ -88,7 +92,7 @@ impl Machine {
                 }
             }
         });
-        let mut machine = Machine { qemu, input, lines, console, monitor, port };
+        let mut machine = Machine { qemu, input, lines, errors, console, monitor, port };
         machine.answer("the boot")?;
         Ok(machine)
     }
@@ -113,7 +117,7 @@ impl Machine {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let Ok(line) = self.lines.recv_timeout(left) else {
-                let said = fs::read_to_string(cache().join("qemu.log")).unwrap_or_default();
+                let said = fs::read_to_string(&self.errors).unwrap_or_default();
                 return Err(Setup(format!("{what}: no answer; {said}{}", self.last_words())));
             };
             match line.strip_prefix("= ").and_then(|status| status.parse().ok()) {

@@ -1,7 +1,6 @@
 //! Real DAX: a stock kernel in QEMU with an emulated NVDIMM, ext4 and XFS with `-o dax=always`, a
 //! DAX device, and power cuts under load. `make dax CUTS=5` runs all of it and ends with `cuts=5
-//! lost=0`. Without that command, which builds a server that runs in a guest, this does nothing,
-//! since each boot takes seconds.
+//! lost=0`. Without that command this does nothing, since each boot takes seconds.
 //!
 //! The test shows that `MAP_SYNC` is granted and accepted where it should be and nowhere else; that
 //! a pool, its growth included, survives what a real file system does with its metadata and its
@@ -29,15 +28,18 @@ mod inspect;
 mod machine;
 mod media;
 mod place;
+mod programs;
 mod proof;
 
 use cuts::{Failure, Tally};
 use debian::Kernel;
 use fastrand::Rng;
 use place::{Setup, cache};
+use programs::Programs;
 use std::env;
-use std::path::{Path, PathBuf};
+use std::panic::resume_unwind;
 use std::process::ExitCode;
+use std::thread;
 use std::time::Instant;
 use testkit::load::Violation;
 
@@ -45,32 +47,24 @@ use testkit::load::Violation;
 #[derive(Clone)]
 struct Bed {
     kernel: Kernel,
-    server: PathBuf,
-    /// `perdura`, built next to the server.
-    cli: PathBuf,
-    /// `perdura-bench`, if a guest needs it: it is large.
-    bench: Option<PathBuf>,
+    programs: Programs,
 }
 
 impl Bed {
     fn make(flavour: &str) -> Result<Bed, Setup> {
         std::fs::create_dir_all(cache())?;
         let server = testkit::perdura_server().to_owned();
-        let cli = server.with_file_name("perdura");
-        Ok(Bed { kernel: Kernel::fetch(flavour)?, server, cli, bench: None })
+        let mut programs = Programs::default();
+        programs.add(&server)?;
+        programs.add(&server.with_file_name("perdura"))?;
+        Ok(Bed { kernel: Kernel::fetch(flavour)?, programs })
     }
 
-    /// The same with `perdura-bench`.
-    fn with_bench(&self) -> Bed {
-        let bench = Some(self.server.with_file_name("perdura-bench"));
-        Bed { bench, ..self.clone() }
-    }
-
-    /// The programs that a guest finds in addition to the shell's.
-    fn files(&self) -> Vec<(&str, &Path)> {
-        let bench = self.bench.as_deref().map(|bench| ("perdura-bench", bench));
-        let always = [("perdura-server", &*self.server), ("perdura", &*self.cli)];
-        always.into_iter().chain(bench).collect()
+    /// The same with `perdura-bench`, which is large.
+    fn with_bench(&self) -> Result<Bed, Setup> {
+        let mut bed = self.clone();
+        bed.programs.add(&testkit::perdura_server().with_file_name("perdura-bench"))?;
+        Ok(bed)
     }
 }
 
@@ -78,10 +72,9 @@ fn number(name: &str) -> Option<u64> {
     env::var(name).ok()?.parse().ok()
 }
 
-/// Announces a part, and reports how long it took. If the test bed breaks down the part is tried
-/// once more.
+/// Runs a part, and reports how long it took. If the test bed breaks down the part is tried once
+/// more.
 fn part<T>(name: &str, mut run: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
-    println!("{name}");
     let began = Instant::now();
     let result = run().or_else(|failure| match failure {
         Failure::Setup(what) => {
@@ -94,32 +87,43 @@ fn part<T>(name: &str, mut run: impl FnMut() -> Result<T, Failure>) -> Result<T,
     Ok(result)
 }
 
-/// Runs all parts; the `whole` kernel has features that the other one, which boots faster, lacks.
+/// Runs all parts, half of them beside the others, since a machine of theirs keeps one core busy. The `whole` kernel has
+/// features that the other one, which boots faster, lacks.
 fn run(bed: &Bed, whole: &Bed, seed: u64) -> Result<Tally, Failure> {
     let only = env::var("DAX_ONLY").unwrap_or_default();
     let wanted = |name: &str| only.is_empty() || only == name;
-    let mut random = Rng::with_seed(seed);
-    if wanted("domains") {
-        part("domains", || domains::all(bed))?;
-    }
-    if wanted("canary") {
-        part("canary", || canary::all(bed, &mut random))?;
-    }
-    if wanted("media") {
-        part("media", || media::all(bed, whole))?;
-    }
-    if wanted("comparison") {
-        part("comparison", || comparison::all(bed))?;
-    }
-    let cuts = number("DAX_CUTS").unwrap_or(5);
-    if !wanted("cuts") || cuts == 0 {
-        return Ok(Tally::default());
-    }
-    let began = Instant::now();
-    let tally = part("cuts", || campaign::run(bed, cuts, seed))?;
-    let name = format!("QEMU, linux {}, ext4, xfs and device DAX", bed.kernel.version);
-    proof::record(&name, &tally, seed, began.elapsed().as_secs())?;
-    Ok(tally)
+    let first = || -> Result<(), Failure> {
+        if wanted("domains") {
+            part("domains", || domains::all(bed))?;
+        }
+        if wanted("comparison") {
+            part("comparison", || comparison::all(bed))?;
+        }
+        Ok(())
+    };
+    let second = || {
+        if wanted("canary") {
+            part("canary", || canary::all(bed, &mut Rng::with_seed(seed)))?;
+        }
+        if wanted("media") {
+            part("media", || media::all(bed, whole))?;
+        }
+        let cuts = number("DAX_CUTS").unwrap_or(5);
+        if !wanted("cuts") || cuts == 0 {
+            return Ok(Tally::default());
+        }
+        let began = Instant::now();
+        let tally = part("cuts", || campaign::run(bed, cuts, seed))?;
+        let name = format!("QEMU, linux {}, ext4, xfs and device DAX", bed.kernel.version);
+        proof::record(&name, &tally, seed, began.elapsed().as_secs())?;
+        Ok(tally)
+    };
+    thread::scope(|scope| {
+        let first = scope.spawn(first);
+        let tally = second();
+        first.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        tally
+    })
 }
 
 fn main() -> ExitCode {

@@ -57,7 +57,8 @@ fn each_fault_point_of_a_ring_is_caught_by_a_search() {
             Point::CutAtUncounted => (explore_journal, 200, 0),
             Point::RefuseNewer => (explore_journal, 200, 36),
             Point::RefuseAfterUncounted => (explore_journal, 200, 120),
-            Point::TakeFurthest => (explore_lines, 60, 33),
+            Point::TakeFurthest => (explore_lines, 60, 46),
+            Point::FenceBeginning => (explore_lines, 60, 8),
             _ => (explore_lines, 60, 0),
         };
         pmem::disable_fault_point(point.number());
