@@ -57,11 +57,6 @@ impl ShardLog {
         OpenError::DamagedLog { shard: self.shard, expected, found }
     }
 
-    /// Returns true if the record before the end is known to have been the newest.
-    fn ends_as_hinted(&self) -> bool {
-        self.fenced.is_some_and(|fenced| fenced + 1 == self.seq)
-    }
-
     /// Removes the newest record.
     pub(crate) fn drop_newest(&mut self, geometry: &Geometry) {
         let Some(dropped) = self.records.pop() else { return };
@@ -241,8 +236,7 @@ impl Reader<'_> {
 
     /// Checks that the log may end where no record follows. A later record, or the fenced number,
     /// may show that one is missing. If there is no record at all, the record before the tail,
-    /// which is the last to be overwritten, shows that the tail is right; if the medium has lost
-    /// that one, the hint of what was fenced does.
+    /// which is the last to be overwritten, shows that the tail is right.
     fn check_end(&self, log: &ShardLog) -> Result<(), OpenError> {
         self.check_bodies(log)?;
         let fenced =
@@ -255,10 +249,8 @@ impl Reader<'_> {
             return Err(log.damaged(log.seq, found));
         }
         let reports = FaultPoint::ReportTail.is_enabled() && log.records.is_empty();
-        match self.whole(|_| reports).max().map(|newest| newest + 1) {
-            Some(end) if end > log.seq || end < log.seq && !log.ends_as_hinted() => {
-                Err(log.damaged(end, log.seq))
-            }
+        match self.whole(|_| reports).max() {
+            Some(newest) if newest + 1 != log.seq => Err(log.damaged(newest + 1, log.seq)),
             _ => Ok(()),
         }
     }

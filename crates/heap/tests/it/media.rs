@@ -161,22 +161,6 @@ fn a_lost_line_of_a_log_is_needed_no_more() {
     }
 }
 
-/// The record before the tail, which shows that the tail is right, was missing then, and the next
-/// opening was refused.
-#[test]
-fn a_lost_line_of_the_newest_record_is_needed_no_more() {
-    let pool = Pool::new();
-    let heap = pool.open();
-    fill(&heap);
-    let ring = pool.bytes(Lost { at: RINGS, len: RING });
-    let last = ring.iter().rposition(|byte| *byte != 0).expect("records") as u64;
-    let lost = line(RINGS + last / 64 * 64);
-    pool.zero(lost);
-    assert_eq!(lost_parts(&heap, lost), []);
-    drop(heap);
-    intact(&pool.open());
-}
-
 /// Its record could not be read any more, and the next opening was refused.
 #[test]
 fn a_lost_line_of_the_body_of_a_long_record_is_needed_no_more() {

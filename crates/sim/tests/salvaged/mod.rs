@@ -13,80 +13,42 @@ const HINT: usize = 64;
 const ROOTS: usize = 1024;
 const RESERVE: usize = 4 << 20;
 
-/// How a pool was when it lost its newest record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lost {
-    /// It was at rest: the record had been retired.
-    Resting,
-    /// It was at rest before one more, which is known to have been fenced, and is lost too.
-    AfterRest,
-    /// The process ended, the machine did not.
-    Killed,
-}
-
 /// A word is changed by several records, and the line of the newest is lost. In place the word is
 /// durable if the pool was at rest, and there in any case if only the process ended. A salvage must
 /// not store what an older record says.
 pub(crate) fn a_lost_record_brings_no_older_word_back_into_a_salvaged_pool() {
     const VALUES: u64 = 5;
-    for lost in [Lost::Resting, Lost::AfterRest, Lost::Killed] {
+    for rests in [true, false] {
         let medium = Medium::new();
         let geometry = Geometry { shards: 1, ring_parts: 3, ring_part: 4096, zone_spans: 16 };
         let options = CreateOptions { geometry, boot_id: [1; 16], ..CreateOptions::default() };
         let region = Region::simulated_growing(RESERVE, medium.clone());
         let heap = Heap::create(region, &options).expect("a pool");
-        let set = |root: usize, value: u64| {
+        for value in 1..=VALUES {
             let mut shard = heap.lock(0);
-            shard.set(shard.root(root), value);
+            shard.set(shard.root(0), value);
             shard.commit().expect("a commit");
-        };
-        (1..=VALUES).for_each(|value| set(0, value));
-        assert!(lost == Lost::Killed || heap.retire_logs());
-        if lost == Lost::AfterRest {
-            set(1, 1);
         }
-        let hint = heap.lock(0).root(0).raw() as usize - ROOTS + HINT;
+        assert!(!rests || heap.retire_logs());
         let trace = medium.take();
         let mut durability = Durability::new(Vec::new());
         trace.events.iter().for_each(|event| durability.apply(&trace, *event));
-        let visible = durability.visible();
-        let mut image = durability.certain().to_vec();
-        match lost {
-            Lost::Resting => {}
-            Lost::AfterRest => image[hint..hint + 8].copy_from_slice(&visible[hint..hint + 8]),
-            Lost::Killed => image = visible,
-        }
-        (0..if lost == Lost::AfterRest { 2 } else { 1 })
-            .for_each(|_| lose_newest_record(&mut image));
+        let mut image = if rests { durability.certain().to_vec() } else { durability.visible() };
+        let used = image[RING..RING_END].iter().rposition(|byte| *byte != 0).expect("records");
+        let line = RING + used / 64 * 64;
+        image[line..line + 64].fill(0);
         let region = Region::simulated_from(&image, RESERVE, Arc::new(NullRecorder));
-        match Heap::open(region, [1; 16]) {
-            // Nothing is lost: the hint shows that the record had been retired.
-            Ok((heap, _)) => {
-                let shard = heap.lock(0);
-                assert_eq!((lost, shard.word(shard.root(0))), (Lost::Resting, VALUES));
-            }
-            Err(OpenError::DamagedLog { .. }) if lost != Lost::Resting => {}
-            Err(error) => panic!("{lost:?}: {error}"),
-        }
-        let boot = if lost == Lost::Killed { [1; 16] } else { [2; 16] };
-        let salvage = salvage(&image, boot);
+        let refused = Heap::open(region, [1; 16]).err();
+        assert!(matches!(refused, Some(OpenError::DamagedLog { .. })), "{refused:?}");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pool");
+        std::fs::write(&path, &image).expect("the pool");
+        let private = Region::inspect(&path).expect("a private copy");
+        let boot = if rests { [2; 16] } else { [1; 16] };
+        let salvage = Salvage::open(private, boot).expect("a pool");
         let found = salvage.word(salvage.root(0, 0));
-        assert_eq!(found, VALUES, "{lost:?}; {:?}", salvage.notes());
+        assert_eq!(found, VALUES, "at rest: {rests}; {:?}", salvage.notes());
     }
-}
-
-/// Loses the line of the newest record.
-fn lose_newest_record(image: &mut [u8]) {
-    let used = image[RING..RING_END].iter().rposition(|byte| *byte != 0).expect("records");
-    let line = RING + used / 64 * 64;
-    image[line..line + 64].fill(0);
-}
-
-fn salvage(image: &[u8], boot_id: [u8; 16]) -> Salvage {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("pool");
-    std::fs::write(&path, image).expect("the pool");
-    Salvage::open(Region::inspect(&path).expect("a private copy"), boot_id).expect("a pool")
 }
 
 /// The machine went down within the recovery of a pool, when the tail had moved and the epoch had
@@ -129,8 +91,14 @@ pub(crate) fn a_record_that_a_recovery_has_retired_may_be_lost() {
     assert_ne!(moved, word(&start, tail));
     image[tail..tail + 8].copy_from_slice(&moved);
     assert_eq!(word(&image, root), VALUES.to_le_bytes(), "it is in place");
-    lose_newest_record(&mut image);
-    let salvage = salvage(&image, [3; 16]);
+    let used = image[RING..RING_END].iter().rposition(|byte| *byte != 0).expect("records");
+    let line = RING + used / 64 * 64;
+    image[line..line + 64].fill(0);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool");
+    std::fs::write(&path, &image).expect("the pool");
+    let salvage = Salvage::open(Region::inspect(&path).expect("a copy"), [3; 16]);
+    let salvage = salvage.expect("a pool");
     let found = salvage.word(salvage.root(0, 0));
     assert_eq!(found, VALUES, "{:?}", salvage.notes());
 }
