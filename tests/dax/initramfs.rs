@@ -2,8 +2,8 @@
 //! `newc`.
 //!
 //! It contains a shell, the requested kernel modules with those that they need, the programs of the
-//! test with their libraries, and `init.sh`. It is written again for each guest: that costs less than checking whether
-//! an old one would do.
+//! test with their libraries, and `init.sh`. It is written again for each guest: that costs less
+//! than checking whether an old one would do.
 
 use crate::debian::Kernel;
 use crate::programs::Programs;

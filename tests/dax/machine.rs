@@ -60,7 +60,8 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Boots a guest and waits for its shell; the image is not mounted. The guest's other files lie beside the image.
+    /// Boots a guest and waits for its shell; the image is not mounted. The guest's other files lie
+    /// beside the image.
     pub(crate) fn boot(bed: &Bed, hardware: &Hardware, image: &Image) -> Result<Machine, Setup> {
         let file = |end| image.path.with_extension(end);
         let root = file("cpio");

@@ -87,8 +87,8 @@ fn part<T>(name: &str, mut run: impl FnMut() -> Result<T, Failure>) -> Result<T,
     Ok(result)
 }
 
-/// Runs all parts, half of them beside the others, since a machine of theirs keeps one core busy. The `whole` kernel has
-/// features that the other one, which boots faster, lacks.
+/// Runs all parts, half of them beside the others, since a machine of theirs keeps one core busy.
+/// The `whole` kernel has features that the other one, which boots faster, lacks.
 fn run(bed: &Bed, whole: &Bed, seed: u64) -> Result<Tally, Failure> {
     let only = env::var("DAX_ONLY").unwrap_or_default();
     let wanted = |name: &str| only.is_empty() || only == name;

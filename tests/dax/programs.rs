@@ -1,5 +1,5 @@
-//! The programs of a guest: copies without what only a debugger reads, and the shared libraries that they are linked with,
-//! since a guest has none of its own.
+//! The programs of a guest: copies without what only a debugger reads, and the shared libraries
+//! that they are linked with, since a guest has none of its own.
 
 use crate::place::{Setup, cache, run};
 use std::collections::BTreeSet;
@@ -30,8 +30,8 @@ impl Programs {
     }
 }
 
-/// Returns the files that the dynamic linker loads for a program. What it prints is `name => path (address)`, or `path
-/// (address)` of itself; the library that is in the kernel has no path.
+/// Returns the files that the dynamic linker loads for a program. What it prints is `name => path
+/// (address)`, or `path (address)` of itself; the library that is in the kernel has no path.
 fn libraries(program: &Path) -> Result<Vec<PathBuf>, Setup> {
     let printed = run(Command::new("ldd").arg(program))?;
     let paths = printed.lines().filter_map(|line| {

@@ -44,10 +44,11 @@ pub(super) fn recover(
     for shard in 0..geometry.shards {
         let Rescued { log, error, has_newest } =
             scan::rescue(region, geometry, shard, header.epoch, in_place);
-        has_error.push(error.is_some());
+        let lost = lost_logs::refuse_lost_log(region, geometry, &log).err();
+        has_error.push(error.is_some() || lost.is_some());
         // Else the newest record, whose words need not be in place, may be among the lost ones.
         note(error, !in_place || !has_newest);
-        note(lost_logs::refuse_lost_log(region, geometry, &log).err(), true);
+        note(lost, true);
         logs.push(log);
     }
     let accepted = validate::accepted(region, &logs);

@@ -84,15 +84,19 @@ pub(crate) fn run(server: &Arc<Server>) {
             Some(Err(error)) => {
                 let again = if error.needs_all() { "; all data is asked for again" } else { "" };
                 tracing::warn!("The link to primary {host}:{port} ended: {error}{again}");
-                let is_damaged = matches!(error, LinkError::Arrival(ArrivalError::Damaged(_)));
+                // The next try takes another dump.
+                let took_dump = matches!(
+                    error,
+                    LinkError::Arrival(ArrivalError::Damaged(_)) | LinkError::Log(_)
+                );
                 starts_over |= error.needs_all();
-                if error.needs_all() || is_damaged {
+                if error.needs_all() || took_dump {
                     let is_first = failed_at.is_none_or(|at| at.elapsed() > SELDOM);
                     failed_at = Some(Instant::now());
                     pause = if is_first { RETRY } else { FAILED };
                 } else if let LinkError::Arrival(_) = error {
                     drops_first = true;
-                } else if let LinkError::Apply(_) | LinkError::Sync(_) | LinkError::Log(_) = error {
+                } else if let LinkError::Apply(_) | LinkError::Sync(_) = error {
                     pause = RETRY;
                 }
             }

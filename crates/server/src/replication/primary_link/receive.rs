@@ -324,12 +324,14 @@ impl<'s> Receiver<'s> {
         };
         let next = Id::from_random(machine::random()?);
         let log = self.server.append_only.get().filter(|log| log.is_wanted());
-        let log_off = LogOff::begin(log, self.server).map_err(LinkError::Log)?;
-        let loading = self.if_followed(|| {
+        // At once, since a server that is promoted meanwhile acknowledges writes at once.
+        let switched = self.if_followed(|| {
+            let log_off = LogOff::begin(log, self.server)?;
             // From here on this server has no history that anybody could continue.
             replication.stream().switch_off(next);
-            Loading::begin(self.server)
+            Ok((log_off, Loading::begin(self.server)))
         })?;
+        let (log_off, loading) = switched.map_err(LinkError::Log)?;
         let loaded = self.load_all(wire, file, &mut dump, total);
         if loaded.is_err() && !shared.shutdown.is_asked() {
             // Half of the data would be worse than none.
