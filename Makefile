@@ -30,6 +30,9 @@ packages:
 	@redis-server --version | grep -q 'v=7\.0\.15 ' || \
 		echo "expected replies are those of Redis 7.0.15; this is $$(redis-server --version)"
 
+# The programs that tests use. They are those that `make test` built: with an example, cargo selects the features that tests have.
+PROGRAMS := cargo build --quiet --workspace --bins --example crash
+
 # kill -9 under load, again and again, ROUNDS times for each way to persist: make kill ROUNDS=500 LOG=docs/evidence/kill.tsv
 # ONLY="aof always" chooses some of them; ONLY=replicas those in which primaries are killed, whose clients wait for replicas.
 kill:
@@ -37,14 +40,14 @@ kill:
 
 # Power cuts of a machine with an emulated NVDIMM and a DAX file system, after a test of what the server detects on each
 # kind of memory: make dax CUTS=200 LOG=docs/evidence/dax.tsv, or a part of it: ONLY=domains, canary, media, comparison
-# or cuts. The workspace is named, so that what its tests were compiled with serves here too.
+# or cuts.
 CUTS ?= 5
 dax:
 	@PATH=$$PATH:/usr/sbin:/sbin; \
 	for program in qemu-system-x86_64 mkfs.ext4 mkfs.xfs debugfs redis-benchmark; do \
 		command -v $$program >/dev/null || exec .ci/packages qemu-system-x86 e2fsprogs xfsprogs redis-tools; \
 	done
-	@cargo build --quiet --workspace --bins
+	@$(PROGRAMS)
 	@PERDURA_SERVER=$(abspath $(TARGET))/debug/perdura-server DAX_CUTS=$(CUTS) DAX_ONLY=$(ONLY) \
 		$(if $(LOG),DAX_LOG=$(abspath $(LOG))) cargo test --quiet --workspace --test dax
 
@@ -89,7 +92,7 @@ CLIENTS := $(abspath $(TARGET))/clients
 clients:
 	@tests/clients/install $(CLIENTS)
 	@tests/clients/build $(CLIENTS) $(TARGET)
-	@$(if $(PERDURA_SERVER),,cargo build --quiet --bin perdura-server)
+	@$(if $(PERDURA_SERVER),,$(PROGRAMS))
 	@PERDURA_SERVER=$(abspath $(or $(PERDURA_SERVER),$(TARGET)/debug/perdura-server)) JOBS=$(JOBS) KILLS=$(KILLS) \
 		CLIENTS_BUILT=$(CLIENTS) NODE_PATH=$(CLIENTS)/node_modules PYTHONDONTWRITEBYTECODE=1 $(CLIENTS)/venv/bin/pytest tests/clients $(ARGS)
 
