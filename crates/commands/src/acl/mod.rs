@@ -12,8 +12,6 @@ mod list;
 mod parse;
 mod print;
 mod set;
-#[cfg(test)]
-mod tests;
 mod users;
 
 pub use users::{UserSet, set_users, user_lines, user_lines_with};

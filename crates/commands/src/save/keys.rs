@@ -100,15 +100,24 @@ mod tests {
     use rdb::{Reader, Record};
 
     use super::*;
-    use crate::create::EngineOptions;
-    use engine::Engine;
+    use engine::clock::SystemClock;
     use engine::save_options::SaveOptions;
+    use engine::table::Table;
+    use engine::{Engine, EngineParts};
 
     fn engine() -> Engine {
         let geometry = Geometry { shards: 1, ..Geometry::default() };
         let options = CreateOptions { geometry, ..CreateOptions::default() };
         let heap = Heap::volatile(1 << 28, &options).expect("a heap in memory");
-        Engine::new(EngineOptions::new(Arc::new(Keyspace::new(heap, 0))))
+        // Without commands, which take long to build.
+        Engine::new(EngineParts {
+            keyspace: Arc::new(Keyspace::new(heap, 0)),
+            log: None,
+            clock: Arc::new(SystemClock),
+            threads: 1,
+            seed: 0,
+            table: Table::new(&[]),
+        })
     }
 
     fn item(key: &[u8], value: Content) -> Item {

@@ -5,6 +5,7 @@
 
 mod access;
 mod acl;
+mod acl_rules;
 mod bad_scripts;
 mod bitmaps;
 mod blocking;
