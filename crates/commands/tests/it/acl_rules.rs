@@ -46,8 +46,12 @@ fn a_pattern_after_all_of_them_is_refused_before_it_is_read() {
     assert_eq!(set(&mut client, "u", "%X~a"), refused("%X~a", "Syntax error"));
 }
 
-const KEY_AFTER_ALL: &str = "Adding a pattern after the * pattern (or the \\'allkeys\\' flag) is not valid and does not have any effect. Try \\'resetkeys\\' to start with an empty list of patterns";
-const CHANNEL_AFTER_ALL: &str = "Adding a pattern after the * pattern (or the \\'allchannels\\' flag) is not valid and does not have any effect. Try \\'resetchannels\\' to start with an empty list of channels";
+const KEY_AFTER_ALL: &str = "Adding a pattern after the * pattern (or the \\'allkeys\\' flag) is \
+    not valid and does not have any effect. Try \\'resetkeys\\' to \
+    start with an empty list of patterns";
+const CHANNEL_AFTER_ALL: &str = "Adding a pattern after the * pattern (or the \\'allchannels\\' \
+    flag) is not valid and does not have any effect. Try \\'resetchannels\\' to \
+    start with an empty list of channels";
 
 #[test]
 fn commands_are_printed_as_categories_and_what_differs() {
@@ -78,7 +82,8 @@ fn every_category_is_printed_by_its_name() {
 fn what_is_no_rule_is_refused_with_its_reason() {
     const UNKNOWN: &str = "Unknown command or category name in ACL";
     const SYNTAX: &str = "Syntax error";
-    const HASH: &str = "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters";
+    const HASH: &str = "The password hash must be exactly 64 characters and contain only \
+        lowercase hexadecimal characters";
     let mut client = Client::new(&engine());
     for (line, word, why) in [
         ("+nothing", "+nothing", UNKNOWN),
@@ -141,7 +146,8 @@ fn a_wrong_file_names_each_line_and_word() {
     for (text, expected) in [
         (
             "user a on\n\n  user b +nothing",
-            "users.acl:3: Error in applying operation '+nothing': Unknown command or category name in ACL. ",
+            "users.acl:3: Error in applying operation '+nothing': Unknown command or category \
+             name in ACL. ",
         ),
         ("# users", "users.acl:1 should start with user keyword followed by the username. "),
         ("user", "users.acl:1 should start with user keyword followed by the username. "),

@@ -19,7 +19,7 @@ const MARKS: usize = 1 << 32;
 /// How long a read takes, in nanoseconds.
 const READ: u64 = 1_000_000;
 
-/// What a region says at the beginning of a call, or between two of them.
+/// The counters and positions of a region, at the beginning of a call or between two calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Said {
     thread: ThreadId,
@@ -116,7 +116,7 @@ struct Batch {
 
 /// Follows the calls from the first time that a region is asked.
 struct Ledger {
-    /// What it said last, at a call.
+    /// The region's counters and positions at the last call.
     last: Said,
     /// When a wait was last counted.
     waited_at: Duration,
@@ -392,7 +392,7 @@ pub(crate) fn follow(
     Ok(said.len())
 }
 
-/// What was called and said from a start on, and the files when it was asked first.
+/// The calls since a start, the counters and positions at each, and the files at the first.
 struct Books {
     opened: FilesState,
     events: Vec<FileEvent>,
@@ -407,7 +407,7 @@ impl Books {
 }
 
 /// Uses a pool, whose syncs are slow, and one of whose calls may fail.
-fn keep_books(start: &Start, seed: u64, (most, fences): (u64, usize)) -> Result<Books, String> {
+fn keep_books(start: &Start, seed: u64, most: u64, fences: usize) -> Result<Books, String> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let (files, clock) = (SimulatedFiles::new(start.state.clone()), SimulatedClock::default());
     let slowest = [0, 2, 1_000, 700_000, 3_000_000][seed as usize % 5];
@@ -465,10 +465,11 @@ fn at_each_call_a_journal_says_of_itself_what_it_has_done() {
         let starts = starts::all(seed).into_iter().filter(|start| start.name != "an older format");
         for start in starts.chain([starts::crashed_twice(seed)]) {
             let growth = [4 * RING, 100 << 10][seed as usize % 2];
-            for uses in [(RING, 0), (RING, 45), (growth, 45)] {
-                let kept = guarded(|| keep_books(&start, seed, uses)?.follow(&start));
-                said += kept
-                    .unwrap_or_else(|what| panic!("{what}\nseed {seed}, {}, {uses:?}", start.name));
+            for (most, fences) in [(RING, 0), (RING, 45), (growth, 45)] {
+                let kept = guarded(|| keep_books(&start, seed, most, fences)?.follow(&start));
+                said += kept.unwrap_or_else(|what| {
+                    panic!("{what}\nseed {seed}, {}, {most}, {fences}", start.name)
+                });
             }
         }
     }
@@ -478,7 +479,7 @@ fn at_each_call_a_journal_says_of_itself_what_it_has_done() {
 #[test]
 fn every_number_that_is_not_right_is_noticed() {
     let start = &starts::all(0)[0];
-    let mut books = keep_books(start, 2, (RING, 45)).expect("books");
+    let mut books = keep_books(start, 2, RING, 45).expect("books");
     assert_eq!(books.follow(start), Ok(books.said.len()));
     let last = books.said.len() - 1;
     let wrong: [fn(&mut Said); 11] = [

@@ -26,7 +26,7 @@ const MOST_LINES: u64 = 110;
 const PERIOD: usize = 13;
 const ENOSPC: i32 = 28;
 
-/// What is done.
+/// An action of the other thread, during a call of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Do {
     Fence,
@@ -64,11 +64,12 @@ struct Other {
     has_begun: AtomicBool,
     calls: AtomicUsize,
     turns: Turns,
-    /// Who uses the pool.
+    /// The thread that uses the pool.
     user: Mutex<Option<ThreadId>>,
 }
 
-/// What it stored last, and which of it was acknowledged.
+/// The value that the user stored last, and those that outlive the end of the process and a power
+/// loss for certain.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stored {
     value: u64,
@@ -186,7 +187,8 @@ fn check_stored(image: FilesState, promised: u64) -> Result<(), String> {
 fn meet(
     start: &FilesState,
     ring: u64,
-    (turns, seed): (Turns, u64),
+    turns: Turns,
+    seed: u64,
     uses: impl Fn(&mut User<'_>, &Other) + Sync,
 ) -> Result<usize, String> {
     let (files, clock) = (SimulatedFiles::new(start.clone()), SimulatedClock::default());
@@ -235,7 +237,7 @@ fn whatever_somebody_else_does_during_a_call_nothing_is_lost_and_nothing_said_th
             for phase in 0..PERIOD {
                 let turns = Turns { phase, period: PERIOD, first: phase };
                 let met = guarded(|| {
-                    meet(&start.state, RING, (turns, seed), |user, other| {
+                    meet(&start.state, RING, turns, seed, |user, other| {
                         other.has_begun.store(true, Relaxed);
                         user.go(seed as usize + phase, 20);
                         user.close();
@@ -275,7 +277,7 @@ fn a_ring_that_grows_while_others_write_at_the_end_of_its_lap_keeps_all() {
             for phase in 0..PERIOD {
                 let turns = Turns { phase, period: PERIOD, first: phase };
                 let met = guarded(|| {
-                    meet(&start.state, most, (turns, seed), |user, other| {
+                    meet(&start.state, most, turns, seed, |user, other| {
                         other.has_begun.store(true, Relaxed);
                         let (_, mut applies) = user.region.background_steps().expect("a journal");
                         for n in 0..6 {
@@ -303,7 +305,7 @@ fn whatever_somebody_else_does_during_a_call_of_the_end_is_in_the_pool() {
             let turns = Turns { phase, period: usize::MAX, first };
             let calls = AtomicUsize::new(0);
             let met = guarded(|| {
-                meet(&start.state, RING, (turns, phase as u64), |user, other| {
+                meet(&start.state, RING, turns, phase as u64, |user, other| {
                     user.go(phase, 4);
                     other.has_begun.store(true, Relaxed);
                     user.close();
