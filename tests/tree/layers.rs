@@ -20,6 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("perdura-script", &["perdura-resp"]),
     // pmem only in a build for simulation, for fault points.
     ("perdura-replication", &["perdura-pmem", "perdura-resp"]),
+    ("perdura-cluster", &[]),
     (
         "perdura-engine",
         &[
