@@ -174,11 +174,7 @@ fn body(what: u16, bytes: &[u8], has_extensions: bool) -> Result<Body, DecodeErr
     Ok(body)
 }
 
-fn gossip(
-    fields: &mut Fields<'_>,
-    entries: u16,
-    extensions: u16,
-) -> Result<Gossip, DecodeError> {
+fn gossip(fields: &mut Fields<'_>, entries: u16, extensions: u16) -> Result<Gossip, DecodeError> {
     let mut gossip = Gossip::default();
     for _ in 0..entries {
         gossip.entries.push(entry(fields)?);

@@ -57,7 +57,10 @@ fn messages_of_real_servers_are_understood_to_the_last_byte() {
         assert_eq!(name(&message), *expected, "{at}");
         // Redis 8.0 sends an extension of 40 bytes for its internal use, which is skipped.
         let is_skipped = bytes.len() - message.encode().len() == 48;
-        assert!(message.encode() == *bytes || is_skipped && at == REDIS_8_PING, "{at}: {message:?}");
+        assert!(
+            message.encode() == *bytes || is_skipped && at == REDIS_8_PING,
+            "{at}: {message:?}"
+        );
         let prefix = bytes.first_chunk().expect("a prefix");
         assert_eq!(length(prefix), Ok(bytes.len()));
     }
@@ -148,19 +151,18 @@ fn gossip() -> impl Strategy<Value = Gossip> {
 }
 
 fn published() -> impl Strategy<Value = Published> {
-    (any::<bool>(), any::<Vec<u8>>(), any::<Vec<u8>>()).prop_map(
-        |(is_sharded, channel, message)| Published { is_sharded, channel, message },
-    )
+    (any::<bool>(), any::<Vec<u8>>(), any::<Vec<u8>>())
+        .prop_map(|(is_sharded, channel, message)| Published { is_sharded, channel, message })
 }
 
 fn slots() -> impl Strategy<Value = SlotSet> {
-    prop::collection::vec(0..crate::slot::SLOTS, 0..50).prop_map(|slots| slots.into_iter().collect())
+    prop::collection::vec(0..crate::slot::SLOTS, 0..50)
+        .prop_map(|slots| slots.into_iter().collect())
 }
 
 fn body() -> impl Strategy<Value = Body> {
-    let update = (id(), any::<u64>(), slots()).prop_map(|(node, config_epoch, slots)| {
-        Body::Update(Update { node, config_epoch, slots })
-    });
+    let update = (id(), any::<u64>(), slots())
+        .prop_map(|(node, config_epoch, slots)| Body::Update(Update { node, config_epoch, slots }));
     prop_oneof![
         gossip().prop_map(Body::Ping),
         gossip().prop_map(Body::Pong),

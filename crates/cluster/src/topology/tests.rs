@@ -1,0 +1,1 @@
+//! Nodes as text, and where requests belong.
