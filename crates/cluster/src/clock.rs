@@ -13,12 +13,12 @@ pub struct Clock {
 
 impl Clock {
     /// Returns the time of day of a steady time.
-    pub(crate) fn to_wall(self, steady: u64) -> u64 {
+    pub(crate) fn wall_of(self, steady: u64) -> u64 {
         self.wall.saturating_sub(self.steady.saturating_sub(steady))
     }
 
     /// Returns the steady time of a time of day that is not in the future, but for half a second.
-    pub(crate) fn from_wall(self, wall: u64) -> Option<u64> {
+    pub(crate) fn steady_of(self, wall: u64) -> Option<u64> {
         let is_past = wall <= self.wall.saturating_add(500);
         is_past.then(|| self.steady.saturating_sub(self.wall.saturating_sub(wall)))
     }

@@ -86,7 +86,7 @@ impl Machine {
 
     fn entry(&self, node: &Node, moment: &Moment<'_>) -> Entry {
         let seconds = |steady: Option<u64>| {
-            steady.map_or(0, |steady| (moment.clock.to_wall(steady) / 1000) as u32)
+            steady.map_or(0, |steady| (moment.clock.wall_of(steady) / 1000) as u32)
         };
         Entry {
             node: node.id,
@@ -163,7 +163,7 @@ impl Machine {
         let failing = Flags::FAIL.with(Flags::PFAIL);
         let busy = failing.with(Flags::HANDSHAKE).with(Flags::MEET);
         let reports = self.reports(entry.node, moment.now());
-        let pong = moment.clock.from_wall(u64::from(entry.pong_received) * 1000);
+        let pong = moment.clock.steady_of(u64::from(entry.pong_received) * 1000);
         let Some(node) = self.topology.node_mut(entry.node) else { return };
         let is_quiet = !node.is(busy) && node.contact.ping_sent.is_none() && reports == 0;
         if is_quiet && !entry.flags.has(failing) && entry.pong_received != 0 {

@@ -42,7 +42,7 @@ impl Extension {
         let length = fields.u32()? as usize;
         let what = fields.u16()?;
         fields.skip(2)?;
-        if length % 8 != 0 || length < EXTENSION_HEAD {
+        if !length.is_multiple_of(8) || length < EXTENSION_HEAD {
             return Err(DecodeError::Extension { what, length });
         }
         let mut body = Fields::new(fields.take(length - EXTENSION_HEAD)?);

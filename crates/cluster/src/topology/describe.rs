@@ -74,7 +74,7 @@ impl Topology {
             Some(primary) => out.push_str(primary.as_str()),
             None => out.push('-'),
         }
-        let time = |steady: Option<u64>| steady.map_or(0, |steady| clock.to_wall(steady));
+        let time = |steady: Option<u64>| steady.map_or(0, |steady| clock.wall_of(steady));
         let (ping, pong) = (time(node.contact.ping_sent), time(node.contact.pong_received));
         let state = if node.is_connected() { "connected" } else { "disconnected" };
         let _ = write!(out, " {ping} {pong} {} {state}", self.epoch_of(node));
@@ -212,7 +212,7 @@ impl Reader<'_> {
             let id = Id::parse(primary.as_bytes());
             node.primary = Some(self.some(id, "an invalid ID of a primary")?);
         }
-        let is_set = |time: &str| time.trim_start_matches('0') != "";
+        let is_set = |time: &str| !time.trim_start_matches('0').is_empty();
         node.contact.ping_sent = is_set(ping).then_some(self.clock.steady);
         node.contact.pong_received = is_set(pong).then_some(self.clock.steady);
         let epoch = self.some(epoch.parse().ok(), "an epoch that is no number")?;
