@@ -17,6 +17,7 @@ use super::{Machine, Moment};
 use crate::flags::Flags;
 use crate::id::Id;
 use crate::message::{Body, Header};
+use crate::topology::Node;
 
 /// The least time for which votes are awaited.
 const MIN_WAIT: u64 = 2000;
@@ -156,17 +157,23 @@ impl Machine {
     /// Returns true if this node has every write of which clients were told that it is done.
     fn has_all_acknowledged(&self, primary: Id, moment: &Moment<'_>) -> bool {
         let acknowledging = self.settings.acknowledging_replicas;
+        let me = self.topology.me();
         if acknowledging == 0 {
             return true;
         }
-        let me = self.topology.my_id();
-        let replicas = self.topology.replicas_of(primary).count();
-        let others = self.topology.replicas_of(primary).filter(|other| other.id != me);
-        let is_behind = |other: &&crate::topology::Node| {
-            other.is(Flags::PRIMARY_FAILED) && other.offset() <= moment.offset
+        let failed_at = self.topology.node(primary).map_or(0, |node| node.contact.failed_at);
+        // All of the shard count, also those of which this node has not heard yet whom they follow.
+        let is_member = |node: &&Node| node.shard == me.shard && node.id != primary;
+        let members = self.topology.nodes().filter(is_member);
+        let others = members.clone().filter(|other| other.id != me.id);
+        // What one said before this failure may be of an earlier one.
+        let has_said = |other: &&Node| {
+            let is_detached = other.is(Flags::PRIMARY_FAILED) && other.primary == Some(primary);
+            is_detached && other.contact.offset_at >= failed_at
         };
-        let behind = others.filter(is_behind).count();
-        behind + 1 + acknowledging > replicas
+        let behind =
+            others.filter(has_said).filter(|other| other.offset() <= moment.offset).count();
+        me.is(Flags::PRIMARY_FAILED) && behind + 1 + acknowledging > members.count()
     }
 
     fn ask_votes(&mut self, moment: &Moment<'_>) {

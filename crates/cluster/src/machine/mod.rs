@@ -96,6 +96,7 @@ impl Machine {
             out: Vec::new(),
         };
         machine.set_settings(settings);
+        machine.note_failed_primary();
         machine
     }
 
@@ -153,17 +154,28 @@ impl Machine {
             self.topology.close_slots();
         }
         self.learn_shard(me, None);
-        let has_failed = self.topology.node(primary).is_some_and(|primary| primary.has_failed());
-        self.topology.me_mut().flags.set(Flags::PRIMARY_FAILED, has_failed);
+        self.note_failed_primary();
         self.replicate(primary, is_new_history);
         self.end_manual();
         self.election = Election::default();
     }
 
-    /// Replicates the primary, or waits until its address is known.
+    /// Notes whether the primary of this node has failed.
+    fn note_failed_primary(&mut self) {
+        let me = self.topology.me();
+        let primary = me.primary.filter(|_| me.is_replica());
+        let primary = primary.and_then(|primary| self.topology.node(primary));
+        let has_failed = primary.is_some_and(|primary| primary.has_failed());
+        self.topology.me_mut().flags.set(Flags::PRIMARY_FAILED, has_failed);
+    }
+
+    /// Replicates the primary, or waits until its address is known. A node that told others what it
+    /// has of a failed primary takes nothing more from it.
     fn replicate(&mut self, id: Id, is_new_history: bool) {
         let Some(primary) = self.topology.node(id) else { return };
-        if primary.is(Flags::NO_ADDRESS) {
+        let is_detached = self.settings.acknowledging_replicas > 0
+            && self.topology.me().is(Flags::PRIMARY_FAILED);
+        if primary.is(Flags::NO_ADDRESS) || is_detached {
             return;
         }
         let ports = primary.ports.to_message(self.settings.is_tls);

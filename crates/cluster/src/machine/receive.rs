@@ -151,7 +151,7 @@ impl Machine {
             node.flags.set(flag, header.flags.has(flag));
         }
         node.contact.data_received = Some(now);
-        node.contact.offset = header.offset;
+        (node.contact.offset, node.contact.offset_at) = (header.offset, now);
         self.topology.current_epoch = self.topology.current_epoch.max(header.current_epoch);
         let is_newer = |node: &Node| header.config_epoch > node.config_epoch;
         if header.primary.is_none()

@@ -87,7 +87,7 @@ impl Topology {
     }
 
     /// Returns all nodes.
-    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> + Clone {
         self.nodes.values()
     }
 

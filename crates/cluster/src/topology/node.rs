@@ -105,6 +105,8 @@ pub struct Contact {
     pub(crate) orphaned_since: Option<u64>,
     /// Its offset in the replication stream.
     pub(crate) offset: u64,
+    /// When it told that offset.
+    pub(crate) offset_at: u64,
     /// The primaries that do not reach it, and when they said so.
     pub(crate) reports: BTreeMap<Id, u64>,
 }

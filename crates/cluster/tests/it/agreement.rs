@@ -1,6 +1,8 @@
 //! Whatever happens: no two owners of a slot in one epoch, no second vote; and once it is quiet, all
 //! agree.
 
+use cluster::Settings;
+
 use crate::node::TIMEOUT;
 use crate::world::{Mistake, World, settings};
 
@@ -57,7 +59,12 @@ pub(crate) fn live(seed: u64, acknowledging: usize, mistake: Mistake) -> Vec<Str
     let mut shape = fastrand::Rng::with_seed(seed ^ 0x5eed);
     let nodes = shape.usize(3..=12);
     let primaries = if nodes < 5 { 3 } else { shape.usize(3..=(nodes / 2).max(3)) };
-    let settings = cluster::Settings { acknowledging_replicas: acknowledging, ..settings() };
+    let settings = Settings {
+        acknowledging_replicas: acknowledging,
+        // Replicas that acknowledge and then leave are not counted.
+        allows_replica_migration: acknowledging == 0,
+        ..settings()
+    };
     let mut world = World::new(nodes, seed, &settings, mistake);
     world.create(primaries);
     world.plant();
