@@ -4,10 +4,12 @@
 //! A seed decides everything. `CLUSTER_SEEDS=100` runs so many of them, `CLUSTER_SEED=7` that one.
 
 mod agreement;
+mod bus;
 mod canaries;
 mod commands;
 mod failover;
 mod network;
 mod node;
+mod peers;
 mod watch;
 mod world;
