@@ -1,7 +1,7 @@
 //! What a node is, as a set of flags: the same bits in memory and on the bus.
 //!
-//! The bits are those of `cluster_legacy.h` of Valkey 9.1; Redis 7.0 knows the first ten, and ignores
-//! the others.
+//! The bits are those of `cluster_legacy.h` of Valkey 9.1; Redis 7.0 knows the first ten, and
+//! ignores the others.
 
 use std::fmt;
 

@@ -1,16 +1,17 @@
 //! Redis Cluster: a keyspace that is larger than one machine.
 //!
 //! Keys are in 16384 slots, and each slot has an owner: a primary with its replicas. The nodes tell
-//! each other on a bus who is there, who owns what, and who does not answer; if most primaries agree that
-//! one has failed, a replica of it takes its place. There is no other authority.
+//! each other on a bus who is there, who owns what, and who does not answer; if most primaries
+//! agree that one has failed, a replica of it takes its place. There is no other authority.
 //!
 //! - [`slot`], [`id`], [`flags`]: the words of the bus.
 //! - [`message`]: the bytes of the bus.
-//! - [`topology`]: the nodes and slots as one node sees them, their text, and where a request belongs.
+//! - [`topology`]: the nodes and slots as one node sees them, their text, and where a request
+//!   belongs.
 //! - [`machine`]: the rules by which nodes agree.
 //!
-//! This crate must not know sockets, clocks, threads, files, keys, or what a command means. Time and
-//! randomness are arguments; a node is a value that takes what happened and returns what to do.
+//! This crate must not know sockets, clocks, threads, files, keys, or what a command means. Time
+//! and randomness are arguments; a node is a value that takes what happened and returns what to do.
 #![forbid(unsafe_code)]
 
 pub mod clock;

@@ -82,8 +82,8 @@ impl Machine {
         if owner == Some(self.topology.my_primary()) {
             changes.lost_by_shard += 1;
         }
-        // Somebody gave the slot to another shard: what this node was doing with it is over. After a
-        // failover within the shard it goes on.
+        // Somebody gave the slot to another shard: what this node was doing with it is over. After
+        // a failover within the shard it goes on.
         if !is_same_shard {
             self.topology.set_migrating(slot, None);
         }

@@ -28,8 +28,8 @@ impl Moment<'_> {
 /// Something to do, in the order in which it is returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Save the nodes, before anything that follows: the text is that of [`super::Machine::file`]. If
-    /// it must be durable and cannot be saved, the node must stop.
+    /// Save the nodes, before anything that follows: the text is that of [`super::Machine::file`].
+    /// If it must be durable and cannot be saved, the node must stop.
     Save {
         /// Whether it must be durable.
         is_durable: bool,
@@ -63,8 +63,8 @@ pub enum Effect {
         /// Whether its data has nothing in common with this node's.
         is_new_history: bool,
     },
-    /// Take nothing more from the primary that has failed, so that the offset stays what others were
-    /// told.
+    /// Take nothing more from the primary that has failed, so that the offset stays what others
+    /// were told.
     Detach,
     /// Stop replicating: this node is a primary.
     Lead,

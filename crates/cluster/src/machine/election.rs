@@ -4,12 +4,18 @@
 //! asks all primaries for their votes in a new epoch. With a majority of them it takes the slots
 //! under that epoch, and says so. Without one it tries again after four timeouts.
 //!
-//! One rule is Perdura's own. If clients are told that a write is done when so many replicas have it
-//! (`repl-acknowledge`), a replica asks for votes only when it has all of that: of `n` replicas of
-//! which `k` must acknowledge, any `n - k + 1` have among them one with every acknowledged write.
-//! So it waits until so many, itself included, have seen the primary fail, have taken nothing more
-//! from it since, and are not ahead. A replica says both in one message: that its primary failed, and
-//! its offset. Replicas before Valkey 9.0 do not say it and do not count.
+//! One rule is Perdura's own. If clients are told that a write is done when so many replicas have
+//! it (`repl-acknowledge`), a replica asks for votes only when it has all of that: of `n` replicas
+//! of which `k` must acknowledge, any `n - k + 1` have among them one with every acknowledged
+//! write. So it waits until so many, itself included, have seen the primary fail, have taken
+//! nothing more from it since, and are not ahead. A replica says both in one message: that its
+//! primary failed, and its offset. Replicas before Valkey 9.0 do not say it and do not count.
+//!
+//! The rule counts on replicas that stay in their shard (`cluster-allow-replica-migration no`), and
+//! it has a hole: a replica that sees the primary work again replicates it again, though a
+//! candidate may have counted on what it said before. To close it, a replica must give such a
+//! promise for good, and a primary that works again must get a new epoch from the majority before
+//! it is followed.
 
 use std::collections::BTreeSet;
 
@@ -131,8 +137,8 @@ impl Machine {
         others.filter(|other| (offset, other.id) < (other.offset(), me)).count() as u64
     }
 
-    /// Returns how many primaries have failed of which the replicas go first, so that their elections
-    /// do not meet.
+    /// Returns how many primaries have failed of which the replicas go first, so that their
+    /// elections do not meet.
     fn primary_rank(&self, now: u64) -> u64 {
         let validity =
             self.settings.node_timeout.saturating_mul(self.settings.replica_validity_factor);
@@ -146,7 +152,8 @@ impl Machine {
         failed.filter(|node| self.topology.replicas_of(node.id).next().is_some()).count() as u64
     }
 
-    /// Returns true if this node need not wait: all replicas have seen the failure, and none is ahead.
+    /// Returns true if this node need not wait: all replicas have seen the failure, and none is
+    /// ahead.
     fn is_best(&self, primary: Id, offset: u64) -> bool {
         let mut replicas = self.topology.replicas_of(primary);
         let has_seen = replicas.all(|replica| replica.is(Flags::PRIMARY_FAILED));

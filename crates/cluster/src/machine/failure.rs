@@ -1,9 +1,9 @@
 //! When a node is taken for failed.
 //!
 //! A node that does not answer within the timeout is in PFAIL: this node does not reach it. If most
-//! primaries say so within two timeouts, it is in FAIL, and everybody is told. FAIL of a replica, or
-//! of a primary without slots, ends when it is reached again; FAIL of a primary with slots ends then
-//! too, but only if after two timeouts nobody has taken its slots.
+//! primaries say so within two timeouts, it is in FAIL, and everybody is told. FAIL of a replica,
+//! or of a primary without slots, ends when it is reached again; FAIL of a primary with slots ends
+//! then too, but only if after two timeouts nobody has taken its slots.
 
 use super::{Effect, Machine, Moment};
 use crate::flags::Flags;

@@ -1,4 +1,5 @@
-//! What a node says of itself and of others in each PING, PONG and MEET, and what it learns of them.
+//! What a node says of itself and of others in each PING, PONG and MEET, and what it learns of
+//! them.
 //!
 //! Each of these messages names a tenth of the nodes, at least three, chosen at random, and all
 //! that seem to be unreachable, so that a majority hears of a failure within a few PINGs.

@@ -1,4 +1,5 @@
-//! The links of a node: one to each other node, which it made, and one from each, which it accepted.
+//! The links of a node: one to each other node, which it made, and one from each, which it
+//! accepted.
 //!
 //! A node asks on the links that it made, and answers on those that it accepted.
 

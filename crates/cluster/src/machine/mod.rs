@@ -1,9 +1,9 @@
 //! A node of a cluster, as a state machine: it takes what happened, and returns what to do.
 //!
-//! What happens is: time passed ([`Machine::tick`], ten times a second), a link came up or was lost,
-//! a message came, a person gave a command. What to do is a list of [`Effect`]s, in order. The nodes
-//! are saved before anything is sent that depends on them: a node that promised its vote, and then
-//! crashed, must not promise it to another one.
+//! What happens is: time passed ([`Machine::tick`], ten times a second), a link came up or was
+//! lost, a message came, a person gave a command. What to do is a list of [`Effect`]s, in order.
+//! The nodes are saved before anything is sent that depends on them: a node that promised its vote,
+//! and then crashed, must not promise it to another one.
 //!
 //! The rules are those of Redis Cluster, in the version of Valkey 9.1 (`cluster_legacy.c`), where
 //! they differ from Redis 7.0. Each file says where it departs from them.

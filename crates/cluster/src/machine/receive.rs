@@ -1,12 +1,13 @@
 //! What follows from a message.
 //!
 //! A node believes what a known node says of itself, and of its slots as far as its epoch allows.
-//! An unknown node becomes known if it says MEET, or if this node was told to meet it and it answers;
-//! then by its PONG to the PING of a link that this node makes, which shows that its address is right.
+//! An unknown node becomes known if it says MEET, or if this node was told to meet it and it
+//! answers; then by its PONG to the PING of a link that this node makes, which shows that its
+//! address is right.
 //!
-//! It departs from Valkey in these points: a link that was accepted and on which another node speaks
-//! than before is that of the other one; slots that a node had when it became a replica in its shard are
-//! its new primary's.
+//! It departs from Valkey in these points: a link that was accepted and on which another node
+//! speaks than before is that of the other one; slots that a node had when it became a replica in
+//! its shard are its new primary's.
 
 use super::{Effect, Machine, Moment};
 use crate::flags::Flags;
@@ -354,8 +355,8 @@ impl Machine {
         }
     }
 
-    /// Learns whether a node is a primary, or whose replica it is. Stops if that is older than what is
-    /// known.
+    /// Learns whether a node is a primary, or whose replica it is. Stops if that is older than what
+    /// is known.
     fn learn_role(&mut self, sender: Id, header: &Header) -> Next {
         let Some(claimed) = header.primary else {
             self.lead_if_other(sender);
@@ -416,8 +417,8 @@ impl Machine {
         }
     }
 
-    /// Takes a new epoch if another primary has the same one. The one with the smaller ID does, so that
-    /// in the end all differ.
+    /// Takes a new epoch if another primary has the same one. The one with the smaller ID does, so
+    /// that in the end all differ.
     fn resolve_collision(&mut self, sender: Id, header: &Header) {
         let me = self.topology.me();
         let is_equal = me.is_primary() && header.config_epoch == me.config_epoch;

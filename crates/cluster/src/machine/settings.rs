@@ -27,8 +27,8 @@ pub struct Settings {
     pub manual_failover_timeout: u64,
     /// For how long a node that was forgotten is not added again (`cluster-blacklist-ttl`).
     pub forgotten_for: u64,
-    /// How many replicas have what a client was told to be written (`repl-acknowledge`); 0 if clients
-    /// do not wait. An election then only goes to a replica that has all of it.
+    /// How many replicas have what a client was told to be written (`repl-acknowledge`); 0 if
+    /// clients do not wait. An election then only goes to a replica that has all of it.
     pub acknowledging_replicas: usize,
     /// Whether the bus has TLS (`tls-cluster`).
     pub is_tls: bool,

@@ -1,8 +1,8 @@
 //! Whom a primary gives its vote.
 //!
-//! It votes once in an epoch, for a replica whose primary has failed (or that was told to replace it),
-//! and that knows all owners of the slots it asks for. The epoch of the vote is saved durably before
-//! the vote is sent.
+//! It votes once in an epoch, for a replica whose primary has failed (or that was told to replace
+//! it), and that knows all owners of the slots it asks for. The epoch of the vote is saved durably
+//! before the vote is sent.
 
 use super::{Machine, Moment};
 use crate::id::Id;

@@ -1,8 +1,8 @@
 //! From bytes to a message.
 //!
 //! A reader takes [`PREFIX_LEN`] bytes from the link, asks [`length`] how many the message has, and
-//! decodes it when all have come. A length is believed only as far as [`MAX_LEN`]; memory is taken for
-//! bytes that came, never for those that were promised.
+//! decodes it when all have come. A length is believed only as far as [`MAX_LEN`]; memory is taken
+//! for bytes that came, never for those that were promised.
 
 use super::extension::Extension;
 use super::layout::*;

@@ -1,5 +1,5 @@
-//! What a PING, PONG or MEET has after its gossip: pieces with a length and a type of their own, of a
-//! multiple of eight bytes each.
+//! What a PING, PONG or MEET has after its gossip: pieces with a length and a type of their own, of
+//! a multiple of eight bytes each.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -46,8 +46,8 @@ impl Extension {
             return Err(DecodeError::Extension { what, length });
         }
         let mut body = Fields::new(fields.take(length - EXTENSION_HEAD)?);
-        // Servers differ in the characters that they allow in a name. One that is not allowed here is
-        // left out: it is no reason to take its node for dead.
+        // Servers differ in the characters that they allow in a name. One that is not allowed here
+        // is left out: it is no reason to take its node for dead.
         let mut text = |make: fn(Text) -> Extension| body.text_to_end().ok().map(make);
         Ok(match what {
             kind::HOST_NAME => text(Extension::HostName),

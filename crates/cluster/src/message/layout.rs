@@ -51,8 +51,8 @@ pub(super) const PAUSED: u8 = 1;
 pub(super) const FORCE_VOTE: u8 = 1 << 1;
 pub(super) const HAS_EXTENSIONS: u8 = 1 << 2;
 
-/// An entry of the gossip: ID, PING's time, PONG's time, address, port, bus port, flags, other port,
-/// two bytes of zero.
+/// An entry of the gossip: ID, PING's time, PONG's time, address, port, bus port, flags, other
+/// port, two bytes of zero.
 pub(super) const ENTRY_LEN: usize = Id::LEN + 4 + 4 + IP_LEN + 5 * 2;
 /// The head of an extension: length, type, two bytes of zero.
 pub(super) const EXTENSION_HEAD: usize = 8;

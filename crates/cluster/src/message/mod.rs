@@ -1,8 +1,8 @@
-//! The messages of the bus: version 1 of the format that Redis has had since 3.0, with the extensions
-//! of Redis 7 and the short headers of Valkey 8.1.
+//! The messages of the bus: version 1 of the format that Redis has had since 3.0, with the
+//! extensions of Redis 7 and the short headers of Valkey 8.1.
 //!
-//! The bytes are described in `docs/format/cluster-bus.md`. A message that is damaged, cut, or has an
-//! impossible field is refused as a whole: nothing of it is believed. What this version does not
+//! The bytes are described in `docs/format/cluster-bus.md`. A message that is damaged, cut, or has
+//! an impossible field is refused as a whole: nothing of it is believed. What this version does not
 //! know (types of messages, extensions, flags) is skipped, so that newer nodes can be talked to.
 //!
 //! - [`layout`]: where each field is.

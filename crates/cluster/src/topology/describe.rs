@@ -6,9 +6,9 @@
 //! ID ip:port@busport[,hostname[,name=value...]] flags primary|- ping pong epoch connected slots...
 //! ```
 //!
-//! and the last line of the file is `vars currentEpoch N lastVoteEpoch N`. Files of Redis 7.0, of Redis
-//! 8.0 and of Valkey 9.1 are read; what is written is as Valkey 9.1 writes it. A file that cannot be
-//! understood is refused as a whole: a node that forgot how it voted must not start.
+//! and the last line of the file is `vars currentEpoch N lastVoteEpoch N`. Files of Redis 7.0, of
+//! Redis 8.0 and of Valkey 9.1 are read; what is written is as Valkey 9.1 writes it. A file that
+//! cannot be understood is refused as a whole: a node that forgot how it voted must not start.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

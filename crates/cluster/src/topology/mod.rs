@@ -33,8 +33,8 @@ pub struct Topology {
     migrating: BTreeMap<u16, Id>,
     /// The slots that this node takes from others.
     importing: BTreeMap<u16, Id>,
-    /// Slots that their owner does not claim any more, though nobody else has claimed them yet. Others
-    /// are not told that they are its.
+    /// Slots that their owner does not claim any more, though nobody else has claimed them yet.
+    /// Others are not told that they are its.
     unclaimed: SlotSet,
     /// The highest epoch that was seen.
     pub(crate) current_epoch: u64,

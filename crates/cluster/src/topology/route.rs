@@ -1,7 +1,8 @@
 //! Where a request belongs.
 //!
 //! The rules and the texts are those of `getNodeByQuery` and `clusterRedirectClient` in Valkey 9.1,
-//! which are Redis's but for one: a replica serves subscriptions to channels of its primary's slots.
+//! which are Redis's but for one: a replica serves subscriptions to channels of its primary's
+//! slots.
 
 use super::{Node, Topology};
 use crate::flags::Flags;
@@ -21,8 +22,8 @@ pub struct Request {
     pub is_pubsub: bool,
     /// Whether it is MIGRATE, which moves what is here.
     pub is_migrate: bool,
-    /// Whether it also needs keys that an open slot's other node cannot be asked for: MOVE, and COPY
-    /// to another database.
+    /// Whether it also needs keys that an open slot's other node cannot be asked for: MOVE, and
+    /// COPY to another database.
     pub needs_closed_slot: bool,
 }
 

@@ -90,7 +90,8 @@ fn a_damaged_file_is_refused() {
     check(format!("{good}vars currentEpoch x\n"), "an epoch that is no number");
 }
 
-/// This node has slot 1, gives slot 2 away and takes slot 3 from another node, which has slot 4 too.
+/// This node has slot 1, gives slot 2 away and takes slot 3 from another node, which has slot 4
+/// too.
 fn cluster() -> (Topology, Id) {
     let mut random = random();
     let mut topology = Topology::new(0, &mut random);

@@ -1,5 +1,5 @@
-//! Whatever happens: no two owners of a slot in one epoch, no second vote; and once it is quiet, all
-//! agree.
+//! Whatever happens: no two owners of a slot in one epoch, no second vote; and once it is quiet,
+//! all agree.
 
 use cluster::Settings;
 
@@ -98,7 +98,7 @@ fn after_disturbances_all_nodes_agree_and_nothing_forbidden_happened() {
 }
 
 #[test]
-fn no_write_that_replicas_acknowledged_is_lost_by_an_election() {
+fn an_election_goes_to_a_replica_that_has_what_was_acknowledged() {
     for seed in seeds(20) {
         let lost = live(seed, 1, Mistake::None);
         let lost: Vec<&String> = lost.iter().filter(|text| text.contains("are lost")).collect();

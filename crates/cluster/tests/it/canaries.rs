@@ -7,8 +7,9 @@ use crate::agreement::live;
 use crate::failover::crash_and_wait;
 use crate::world::{Mistake, World, settings};
 
-fn is_found(mistake: Mistake, sign: &str) {
-    let found = (0..60).any(|seed| live(seed, 0, mistake).iter().any(|text| text.contains(sign)));
+fn is_found(mistake: Mistake, acknowledging: usize, sign: &str) {
+    let mut lives = (0..60).map(|seed| live(seed, acknowledging, mistake));
+    let found = lives.any(|found| found.iter().any(|text| text.contains(sign)));
     assert!(found, "{mistake:?} was not found");
 }
 
@@ -51,12 +52,12 @@ fn a_node_that_forgets_its_vote_is_found() {
 
 #[test]
 fn a_vote_that_counts_twice_is_found() {
-    is_found(Mistake::VoteForAll, "own slot");
+    is_found(Mistake::VoteForAll, 0, "own slot");
 }
 
 #[test]
 fn nodes_without_epochs_are_found() {
-    is_found(Mistake::NoEpochs, "disagrees");
+    is_found(Mistake::NoEpochs, 0, "disagrees");
 }
 
 #[test]
@@ -67,4 +68,9 @@ fn nodes_that_tell_nobody_of_a_failure_are_found() {
     world.run(5000);
     world.plant();
     crash_and_wait(&mut world, 0);
+}
+
+#[test]
+fn elections_that_lose_acknowledged_writes_are_found() {
+    is_found(Mistake::IgnoreAcknowledged, 1, "are lost");
 }

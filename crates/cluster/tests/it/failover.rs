@@ -5,8 +5,8 @@ use cluster::machine::command::Failover;
 use crate::node::TIMEOUT;
 use crate::world::{Mistake, World, settings};
 
-/// The longest time from a failure to the new primary: the timeout, as much for the reports of others,
-/// the delays of the election, and once more if the first election fails.
+/// The longest time from a failure to the new primary: the timeout, as much for the reports of
+/// others, the delays of the election, and once more if the first election fails.
 const BOUND: u64 = 10 * TIMEOUT;
 
 /// Returns how long it takes until another node has the slots of one that crashed.

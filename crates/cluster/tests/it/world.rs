@@ -25,6 +25,8 @@ pub(crate) enum Mistake {
     NoEpochs,
     /// Nobody hears of failures.
     NoFailures,
+    /// Elections do not ask what replicas acknowledged.
+    IgnoreAcknowledged,
 }
 
 enum Event {
@@ -56,7 +58,11 @@ impl World {
     pub(crate) fn new(nodes: usize, seed: u64, settings: &Settings, mistake: Mistake) -> World {
         let mut random = fastrand::Rng::with_seed(seed);
         let seeds: Vec<u64> = (0..nodes).map(|_| random.u64(..)).collect();
-        let make = |number: Number| Node::new(number, seeds[number], settings);
+        let mut of_nodes = settings.clone();
+        if mistake == Mistake::IgnoreAcknowledged {
+            of_nodes.acknowledging_replicas = 0;
+        }
+        let make = |number: Number| Node::new(number, seeds[number], &of_nodes);
         let mut world = World {
             time: 0,
             nodes: (0..nodes).map(make).collect(),
