@@ -126,8 +126,13 @@ impl Machine {
 
     /// Sends a message, if the link is up.
     pub(super) fn send(&mut self, link: LinkId, header: Header, body: Body) {
+        self.send_bytes(link, Message::full(header, body).encode());
+    }
+
+    /// Sends the bytes of a message, if the link is up.
+    pub(super) fn send_bytes(&mut self, link: LinkId, message: Vec<u8>) {
         if self.links.get(&link).is_some_and(|link| link.is_up) {
-            let message = Message::full(header, body).encode();
+            self.traffic.sent(crate::message::kind_of(&message));
             self.out.push(Effect::Send { link, message });
         }
     }

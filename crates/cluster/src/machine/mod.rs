@@ -14,6 +14,8 @@
 //! - [`failure`]: when a node is taken for failed.
 //! - [`health`]: when the cluster is down.
 //! - [`election`], [`manual`]: how a replica becomes the primary.
+//! - [`publish`]: how what is published reaches other nodes.
+//! - [`info`]: what CLUSTER INFO shows.
 //! - [`migration`]: how a replica comes to a primary that lost its own.
 //! - [`command`]: what people and tools ask for.
 
@@ -24,9 +26,11 @@ mod election;
 mod failure;
 mod gossip;
 mod health;
+mod info;
 mod links;
 mod manual;
 mod migration;
+mod publish;
 mod receive;
 mod settings;
 mod tick;
@@ -45,6 +49,7 @@ use crate::message::Text;
 use crate::topology::{LinkId, Topology};
 use election::Election;
 use health::Health;
+use info::Traffic;
 use links::Link;
 use manual::Manual;
 
@@ -64,6 +69,7 @@ pub struct Machine {
     is_replicating: bool,
     /// When a node chosen at random gets a PING next.
     next_random_ping: u64,
+    traffic: Traffic,
     todo: Todo,
     out: Vec<Effect>,
 }
@@ -92,6 +98,7 @@ impl Machine {
             forgotten: BTreeMap::new(),
             is_replicating: false,
             next_random_ping: 0,
+            traffic: Traffic::default(),
             todo: Todo::default(),
             out: Vec::new(),
         };

@@ -31,6 +31,7 @@ impl Machine {
         moment: &mut Moment<'_>,
     ) -> Vec<Effect> {
         if self.links.contains_key(&link) {
+            self.traffic.received(message.kind());
             match message {
                 Message::Full(header, body) => self.take(link, &header, body, moment),
                 Message::Light(published) => {

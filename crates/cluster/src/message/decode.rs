@@ -86,6 +86,11 @@ pub fn length(prefix: &[u8; PREFIX_LEN]) -> Result<usize, DecodeError> {
     Ok(total)
 }
 
+/// Returns the number of the type of a message that was encoded here.
+pub(crate) fn kind_of(bytes: &[u8]) -> u16 {
+    Fields::at(bytes, TYPE).and_then(|mut fields| fields.u16()).map_or(0, |what| what & !LIGHT)
+}
+
 impl Message {
     /// Decodes a whole message.
     pub fn decode(bytes: &[u8]) -> Result<Message, DecodeError> {

@@ -26,25 +26,13 @@ fn prefix(what: u16) -> Vec<u8> {
 }
 
 fn light(published: &Published) -> Vec<u8> {
-    let mut bytes = prefix(type_of(published) | LIGHT);
+    let mut bytes = prefix(published.kind() | LIGHT);
     publish(published, &mut bytes);
     with_length(bytes)
 }
 
 fn full(header: &Header, body: &Body) -> Vec<u8> {
-    let what = match body {
-        Body::Ping(_) => kind::PING,
-        Body::Pong(_) => kind::PONG,
-        Body::Meet(_) => kind::MEET,
-        Body::Fail(_) => kind::FAIL,
-        Body::Publish(published) => type_of(published),
-        Body::AskVote => kind::ASK_VOTE,
-        Body::Vote => kind::VOTE,
-        Body::Update(_) => kind::UPDATE,
-        Body::StartFailover => kind::START_FAILOVER,
-        Body::Other(what) => *what & !LIGHT,
-    };
-    let mut bytes = prefix(what);
+    let mut bytes = prefix(body.kind());
     bytes.resize(HEADER_LEN, 0);
     put_header(&mut bytes, header);
     match body {
@@ -106,10 +94,6 @@ fn put_entry(bytes: &mut Vec<u8>, entry: &Entry) {
     bytes.extend_from_slice(&entry.flags.bits().to_be_bytes());
     bytes.extend_from_slice(&entry.ports.other.to_be_bytes());
     bytes.extend_from_slice(&[0; 2]);
-}
-
-fn type_of(published: &Published) -> u16 {
-    if published.is_sharded { kind::PUBLISH_SHARD } else { kind::PUBLISH }
 }
 
 fn publish(published: &Published, bytes: &mut Vec<u8>) {

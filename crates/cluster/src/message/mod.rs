@@ -18,6 +18,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use decode::kind_of;
 pub use decode::{DecodeError, MAX_LEN, PREFIX_LEN, length};
 pub use extension::Extension;
 pub use text::Text;
@@ -153,13 +154,45 @@ pub struct Update {
 }
 
 impl Message {
+    /// Returns the number of its type.
+    pub fn kind(&self) -> u16 {
+        match self {
+            Message::Full(_, body) => body.kind(),
+            Message::Light(published) => published.kind(),
+            Message::LightModule => layout::kind::MODULE,
+        }
+    }
+
     /// Makes a message with a header.
     pub fn full(header: Header, body: Body) -> Message {
         Message::Full(Box::new(header), body)
     }
 }
 
+impl Published {
+    fn kind(&self) -> u16 {
+        if self.is_sharded { layout::kind::PUBLISH_SHARD } else { layout::kind::PUBLISH }
+    }
+}
+
 impl Body {
+    /// Returns the number of its type.
+    pub fn kind(&self) -> u16 {
+        use layout::kind;
+        match self {
+            Body::Ping(_) => kind::PING,
+            Body::Pong(_) => kind::PONG,
+            Body::Meet(_) => kind::MEET,
+            Body::Fail(_) => kind::FAIL,
+            Body::Publish(published) => published.kind(),
+            Body::AskVote => kind::ASK_VOTE,
+            Body::Vote => kind::VOTE,
+            Body::Update(_) => kind::UPDATE,
+            Body::StartFailover => kind::START_FAILOVER,
+            Body::Other(what) => *what & !layout::LIGHT,
+        }
+    }
+
     /// Returns what it says of other nodes, if it is a PING, PONG or MEET.
     pub fn gossip(&self) -> Option<&Gossip> {
         match self {

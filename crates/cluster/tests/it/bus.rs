@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cluster::machine::{Effect, Machine, Moment, Settings};
-use cluster::message::{Message, PREFIX_LEN, Text, length};
+use cluster::message::{Message, PREFIX_LEN, Published, Text, length};
 use cluster::topology::{NodePorts, Topology};
 use cluster::{Clock, LinkId};
 
@@ -29,6 +29,7 @@ struct State {
     ticked: Instant,
     random: fastrand::Rng,
     offset: u64,
+    delivered: Vec<Published>,
 }
 
 impl Bus {
@@ -50,6 +51,7 @@ impl Bus {
             ticked: now,
             random,
             offset: 1,
+            delivered: Vec::new(),
         };
         let state = Arc::new(Mutex::new(state));
         let is_over = Arc::new(AtomicBool::new(false));
@@ -70,6 +72,11 @@ impl Bus {
         let mut state = self.state.lock().expect("no panic");
         let effects = state.step(command);
         state.perform(effects);
+    }
+
+    /// Returns what clients of this node were to be told.
+    pub(crate) fn delivered(&self) -> Vec<Published> {
+        self.state.lock().expect("no panic").delivered.clone()
     }
 
     pub(crate) fn ask<T>(&self, question: impl FnOnce(&Machine) -> T) -> T {
@@ -171,6 +178,7 @@ impl State {
                         let _ = stream.write_all(&message);
                     }
                 }
+                Effect::Deliver(published) => self.delivered.push(published),
                 Effect::Close(link) => drop(self.streams.remove(&link)),
                 _ => {}
             }

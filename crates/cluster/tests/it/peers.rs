@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use cluster::Flags;
 use cluster::machine::command::Failover;
+use cluster::message::Published;
 use testkit::{Launch, Server, free_port};
 
 use crate::bus::Bus;
@@ -77,6 +78,7 @@ fn a_cluster_with(launch: &Launch) {
     });
     wait_for("the replica is known", describe, || shown(&ours).contains(&format!("slave {first}")));
 
+    check_publishing(&peers[1], &ours);
     let [mut gone, other, heir] = peers;
     gone.server.kill();
     // It needs the vote of the node of this crate: of three primaries, two are left.
@@ -124,6 +126,23 @@ fn a_cluster_with(launch: &Launch) {
         };
         leads(heir.ask("CLUSTER NODES")) && leads(other.ask("CLUSTER NODES"))
     });
+}
+
+/// What is published on a server reaches the node, and the other way round.
+fn check_publishing(peer: &Peer, ours: &Bus) {
+    let published =
+        Published { is_sharded: false, channel: b"news".into(), message: b"one".into() };
+    peer.ask("PUBLISH news one");
+    wait_for("the message comes", || shown(ours), || ours.delivered() == [published.clone()]);
+    let mut subscriber = peer.server.client();
+    subscriber.send(&["SUBSCRIBE", "news"]).expect("connected");
+    subscriber.receive().expect("subscribed");
+    ours.command(|machine, moment| machine.publish(&published, moment));
+    let message = subscriber.receive().expect("a message");
+    assert_eq!(message.items().last().expect("three words").text(), "one");
+    let info = ours.ask(|machine| machine.info());
+    assert!(info.starts_with("cluster_state:ok\r\ncluster_slots_assigned:16384\r\n"), "{info}");
+    assert!(info.contains("cluster_stats_messages_publish_received:1\r\n"), "{info}");
 }
 
 fn shown(bus: &Bus) -> String {
