@@ -8,6 +8,7 @@ mod bus;
 mod canaries;
 mod commands;
 mod failover;
+mod hostile;
 mod network;
 mod node;
 mod peers;
