@@ -30,6 +30,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "perdura-resp",
             "perdura-script",
             "perdura-replication",
+            "perdura-cluster",
         ],
     ),
     (
@@ -43,6 +44,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "perdura-rdb",
             "perdura-script",
             "perdura-replication",
+            "perdura-cluster",
         ],
     ),
     ("perdura", &["perdura-pmem", "perdura-heap", "perdura-keyspace", "perdura-resp"]),
@@ -57,6 +59,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "perdura-resp",
             "perdura-commands",
             "perdura-replication",
+            "perdura-cluster",
         ],
     ),
     (

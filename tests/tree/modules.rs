@@ -145,6 +145,7 @@ const ENGINE: &[&str] = &[
     "log/effects",
     "scripts/long",
     "failure",
+    "cluster",
     "config",
     "scripts/running",
     "session/kept_words",
@@ -166,8 +167,9 @@ const ENGINE: &[&str] = &[
     "engine execute/call table table/spec",
     "execute/http",
     "execute/large",
-    "execute/queue",
+    "execute/slots",
     "execute/request",
+    "execute/queue",
     "session/describe",
     "session/permissions",
     "execute/pause",
@@ -184,6 +186,8 @@ const ENGINE: &[&str] = &[
     "session/lifecycle",
     "execute/moved",
     "wait/end",
+    "wait/redirect",
+    "notify/shard_channels",
     "wait/begin",
     "replication/quorum",
     "replication/waits",
@@ -191,6 +195,7 @@ const ENGINE: &[&str] = &[
     "memory/full_store",
     "execute/step",
     "execute/damage",
+    "execute/place",
     "execute/locks",
     "replication/failover",
     "execute/weight",
@@ -198,6 +203,7 @@ const ENGINE: &[&str] = &[
     "execute/unit",
     "execute/background",
     "memory/limits",
+    "execute/redirect",
     "execute/admit",
     "execute/single",
     "execute/joined",
@@ -251,6 +257,7 @@ const SERVER: &[&str] = &[
     "durability",
     "threads",
     "dump",
+    "cluster",
     "process/text",
     "config",
     "process/log",
@@ -284,6 +291,9 @@ const SERVER: &[&str] = &[
     "process/pid_file",
     "pool/rescue",
     "pool/seen_files",
+    "cluster/unsent",
+    "cluster/settings",
+    "cluster/node",
     "shared",
     "replication/ring_file",
     "replication/position",
@@ -312,6 +322,12 @@ const SERVER: &[&str] = &[
     "chunks",
     "replication/primary_target",
     "host",
+    "cluster/error",
+    "cluster/file",
+    "cluster/links",
+    "cluster/roles",
+    "cluster/bus",
+    "cluster/start",
     "replication/last_replicas",
     "dump/load",
     "replication/primary_link",
@@ -327,8 +343,8 @@ fn sources(name: &str) -> PathBuf {
 /// Returns true if the files of a crate's folder are modules: `session/client.rs` and the folder
 /// `session/client` are the module `session/client`, and `session/mod.rs` is `session`.
 fn has_modules(crate_name: &str, folder: &str) -> bool {
-    const OF_SERVER: [&str; 7] =
-        ["net", "pool", "replication", "process", "durability", "threads", "dump"];
+    const OF_SERVER: [&str; 8] =
+        ["net", "pool", "replication", "process", "durability", "threads", "dump", "cluster"];
     crate_name == "engine" || crate_name == "server" && OF_SERVER.contains(&folder)
 }
 

@@ -9,6 +9,7 @@
 //! - [`topology`]: the nodes and slots as one node sees them, their text, and where a request
 //!   belongs.
 //! - [`machine`]: the rules by which nodes agree.
+//! - [`view`]: what clients of a node get to see.
 //!
 //! This crate must not know sockets, clocks, threads, files, keys, or what a command means. Time
 //! and randomness are arguments; a node is a value that takes what happened and returns what to do.
@@ -21,6 +22,7 @@ pub mod machine;
 pub mod message;
 pub mod slot;
 pub mod topology;
+pub mod view;
 
 pub use clock::Clock;
 pub use flags::Flags;
@@ -28,3 +30,4 @@ pub use id::Id;
 pub use machine::{Effect, Machine, Moment, Settings};
 pub use slot::{SLOTS, SlotSet};
 pub use topology::{LinkId, Topology};
+pub use view::{Policy, View};

@@ -13,6 +13,7 @@ use ::replication::Id;
 use keyspace::{Compaction, Keyspace};
 
 use crate::clock::Clock;
+use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::host::Host;
 use crate::log::{CommandLog, Effects, ReplyLog};
@@ -90,6 +91,7 @@ pub struct Engine {
     libraries: Arc<Libraries>,
     running_scripts: RunningScripts,
     replication: Replication,
+    cluster: Cluster,
     /// Unix time in seconds of the last log line about refused HTTP.
     pub(crate) last_http_warning: AtomicU64,
     /// Unix time in seconds of the last log line about a payload that RESTORE refused.
@@ -155,6 +157,7 @@ impl Engine {
             libraries: Arc::default(),
             running_scripts: RunningScripts::default(),
             replication: Replication::new(random_id(&mut fastrand::Rng::with_seed(seed))),
+            cluster: Cluster::default(),
             last_http_warning: AtomicU64::new(0),
             last_bad_payload: AtomicU64::new(0),
             seed,
@@ -283,6 +286,12 @@ impl Engine {
     #[inline]
     pub fn replication(&self) -> &Replication {
         &self.replication
+    }
+
+    /// Returns the node of a cluster that this server is.
+    #[inline]
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
     }
 
     /// Returns the blocked clients.

@@ -104,6 +104,12 @@ impl Failure {
         &self.text
     }
 
+    /// Returns true if it sends the client to another node of the cluster, or away from all.
+    pub(crate) fn is_redirection(&self) -> bool {
+        let code = self.code();
+        [&b"MOVED"[..], b"ASK", b"TRYAGAIN", b"CROSSSLOT", b"CLUSTERDOWN"].contains(&code)
+    }
+
     /// Returns true if the heap was full, so that another try is worthwhile once something was
     /// freed.
     pub(crate) fn is_out_of_memory(&self) -> bool {

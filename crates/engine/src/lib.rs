@@ -19,6 +19,7 @@
 //! - [`notify`]: messages to clients in addition to replies.
 //! - [`log`]: the command log.
 //! - [`replication`]: the stream for replicas.
+//! - [`cluster`]: the node of a cluster that this server is.
 //! - [`scripts`]: the part of scripts and function libraries that all threads share.
 //! - [`observe`]: statistics, slow log, latencies, clients in MONITOR mode.
 //!
@@ -27,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod cluster;
 pub mod config;
 mod engine;
 pub mod execute;

@@ -140,7 +140,8 @@ fn attempt(effect: Effect, shared: &Arc<Shared>, after: &Values) -> Result<(), S
         | Effect::SetLogLevel
         | Effect::PublishEvents
         | Effect::SetCommandLogs
-        | Effect::SetLatency => Ok(()),
+        | Effect::SetLatency
+        | Effect::SetCluster => Ok(()),
     }
 }
 
@@ -206,6 +207,11 @@ fn store(effect: Effect, shared: &Shared, values: &Values) {
             let admin = engine.admin();
             admin.latency.set_threshold_ms(values.latency_monitor_threshold);
             admin.tracking.store(values.latency_tracking, Relaxed);
+        }
+        Effect::SetCluster => {
+            if let Some(node) = shared.cluster.get() {
+                node.set_settings(values);
+            }
         }
         Effect::ReadWhenNeeded
         | Effect::ListenOnPort

@@ -3,7 +3,8 @@
 //! `serve` is the whole of it. The main thread accepts connections (`net`) and hands each to a
 //! worker (`threads`), where one task reads, executes and writes (`net::connection`). If there is a
 //! log, replies wait at their worker's `durability::commit_barrier` until it is settled.
-//! Administrative commands reach the server through `host`.
+//! Administrative commands reach the server through `host`. `cluster` runs the
+//! node of a Redis Cluster.
 //!
 //! The data is in a `pool`; `dump` saves and loads it, and `replication` sends it to other servers
 //! or receives it. `config` has the directives, `apply` puts them into effect. `process` is what
@@ -16,6 +17,7 @@
 mod apply;
 pub mod chunks;
 pub mod cli;
+mod cluster;
 pub mod config;
 mod dump;
 mod durability;
@@ -35,6 +37,7 @@ mod users;
 #[cfg(test)]
 mod waits;
 
+pub use crate::cluster::ClusterError;
 pub use net::listen::ListenError;
 pub use net::tls::TlsError;
 pub use pool::other_stores::OtherStores;

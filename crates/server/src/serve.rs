@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use crate::apply;
 use crate::cli::Arguments;
+use crate::cluster::{self, ClusterError, OpenNode};
 use crate::config::choice::AppendFsync;
 use crate::config::file::{ReadError, Reader, escape};
 use crate::config::{self, Config, Values};
@@ -73,6 +74,9 @@ pub enum ServeError {
          Set databases to {DATABASES} or less, and keep other data in a server of its own, or under a prefix of its keys"
     )]
     Databases(usize),
+    /// This server cannot be a node of a cluster.
+    #[error("{0}")]
+    Node(#[from] ClusterError),
     /// The rest of a synchronization that was interrupted cannot be dropped.
     #[error("the incomplete data of a primary cannot be dropped: {0}")]
     Incomplete(#[from] keyspace::DropError),
@@ -154,11 +158,19 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         target: Default::default(),
     });
     server.target.follow_configured(&shared).map_err(system("No random bytes"))?;
+    let node = cluster::open(&shared)?;
+    if let Some(primary) = node.as_ref().and_then(OpenNode::primary) {
+        let followed = server.target.follow(&shared, Some(primary));
+        followed.map_err(system("No random bytes"))?;
+    }
     if let Some(place) = place {
         position::recover(&shared, place).map_err(system("No random bytes"))?;
     }
     shared.engine.set_host(Arc::clone(&server) as Arc<dyn commands::admin::Host>);
     jobs::start(&shared);
+    if let Some(node) = node {
+        node.start(&shared, &server)?;
+    }
     serve_until_shutdown(&shared, &server)
 }
 
@@ -345,6 +357,7 @@ pub(crate) fn build_shared_state(parts: Parts) -> Result<Arc<Shared>, ServeError
         pool_files: Default::default(),
         place: Default::default(),
         log: OnceLock::new(),
+        cluster: OnceLock::new(),
         log_opened: watch::channel(false).0,
         run_id: machine::run_id().map_err(system("No random bytes"))?,
         started_ms,

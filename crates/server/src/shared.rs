@@ -9,6 +9,7 @@ use aof::Aof;
 use commands::{Clock, CommandLog, Engine, Table};
 use tokio::sync::watch;
 
+use crate::cluster::node::ClusterNode;
 use crate::config::Config;
 use crate::config::choice::AppendFsync;
 use crate::dump::load_progress::LoadProgress;
@@ -80,6 +81,8 @@ pub(crate) struct Shared {
     pub(crate) place: Mutex<PlaceTries>,
     /// The append-only file, once it is open.
     pub(crate) log: OnceLock<Arc<Aof>>,
+    /// The node of a cluster that this server is, if it is one.
+    pub(crate) cluster: OnceLock<Arc<ClusterNode>>,
     /// Becomes true when the log is open.
     pub(crate) log_opened: watch::Sender<bool>,
     pub(crate) run_id: String,

@@ -15,6 +15,8 @@ pub struct Moment<'a> {
     pub offset: u64,
     /// For how long this node, as a replica, has heard nothing of its primary; in milliseconds.
     pub data_age: u64,
+    /// Whether this node, as a replica, has its primary's data and receives its stream.
+    pub is_synced: bool,
     /// Random numbers.
     pub random: &'a mut fastrand::Rng,
 }

@@ -4,6 +4,7 @@
 //! A node asks on the links that it made, and answers on those that it accepted.
 
 use super::{Effect, Machine, Moment};
+use crate::clock::Clock;
 use crate::flags::Flags;
 use crate::id::Id;
 use crate::message::{Body, Header, Message, Text};
@@ -27,7 +28,36 @@ pub(super) struct Link {
     pub(super) local: Text,
 }
 
+/// A link, as CLUSTER LINKS shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkFacts {
+    /// Its number.
+    pub link: LinkId,
+    /// The node at its other end.
+    pub node: Id,
+    /// Whether the other node made it.
+    pub is_inbound: bool,
+    /// When it was made, in milliseconds since 1970.
+    pub since: u64,
+}
+
 impl Machine {
+    /// Returns the links whose other end is known, sorted by nodes.
+    pub fn links(&self, clock: Clock) -> Vec<LinkFacts> {
+        let known = |(link, entry): (&LinkId, &Link)| {
+            let (node, since) = (entry.node?, clock.wall_of(entry.since));
+            Some(LinkFacts { link: *link, node, is_inbound: entry.is_inbound, since })
+        };
+        let mut links: Vec<LinkFacts> = self.links.iter().filter_map(known).collect();
+        links.sort_by_key(|link| (link.node, link.is_inbound, link.link));
+        links
+    }
+
+    /// Returns true if a link is known.
+    pub fn knows(&self, link: LinkId) -> bool {
+        self.links.contains_key(&link)
+    }
+
     /// Notes a connection that another node made, with the addresses of both its ends.
     pub fn accepted(&mut self, remote: Text, local: Text, moment: &Moment<'_>) -> LinkId {
         let since = moment.now();

@@ -83,7 +83,9 @@ impl Machine {
         if self.manual.ends.is_some_and(|ends| ends < moment.now()) {
             self.end_manual();
         }
-        let is_there = self.manual.offset.is_some_and(|offset| offset == moment.offset);
+        // The primary may add what changes no data.
+        let is_there =
+            moment.is_synced && self.manual.offset.is_some_and(|offset| offset <= moment.offset);
         if self.topology.me().is_replica() && is_there && !self.manual.can_start {
             self.start_manual();
         }

@@ -51,6 +51,7 @@ use election::Election;
 use health::Health;
 use info::Traffic;
 use links::Link;
+pub use links::LinkFacts;
 use manual::Manual;
 
 /// A node of a cluster.

@@ -336,6 +336,14 @@ impl Topology {
         slots
     }
 
+    /// Returns the slots of this node that are not open.
+    pub(crate) fn closed_slots(&self) -> SlotSet {
+        let mut slots = self.owners.of(self.me).clone();
+        let open = self.migrating.keys().chain(self.importing.keys());
+        open.for_each(|slot| slots.remove(*slot));
+        slots
+    }
+
     /// Returns true if each slot has an owner that has not failed.
     pub fn is_covered(&self) -> bool {
         let is_served = |node: &Node| !node.has_failed() || self.owners.count(node.id) == 0;

@@ -39,6 +39,35 @@ pub enum Slots {
     Many,
 }
 
+impl Slots {
+    /// Returns the slots of the same keys and one more, which has this slot.
+    #[must_use]
+    #[inline]
+    pub fn with(self, slot: u16) -> Slots {
+        match self {
+            Slots::None => Slots::One(slot),
+            Slots::One(other) if other == slot => self,
+            Slots::One(_) | Slots::Many => Slots::Many,
+        }
+    }
+
+    /// Returns the slots of the keys of both.
+    #[must_use]
+    pub fn and(self, others: Slots) -> Slots {
+        match others {
+            Slots::None => self,
+            Slots::One(slot) => self.with(slot),
+            Slots::Many => Slots::Many,
+        }
+    }
+}
+
+impl FromIterator<u16> for Slots {
+    fn from_iter<I: IntoIterator<Item = u16>>(slots: I) -> Slots {
+        slots.into_iter().fold(Slots::None, Slots::with)
+    }
+}
+
 /// Which keys of a request are here.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Presence {
@@ -48,6 +77,19 @@ pub struct Presence {
     pub lacks_some: bool,
     /// There is more than one key.
     pub are_many: bool,
+}
+
+impl FromIterator<bool> for Presence {
+    /// Returns which keys are here, of which each is here or not.
+    fn from_iter<I: IntoIterator<Item = bool>>(keys: I) -> Presence {
+        let (mut presence, mut count) = (Presence::default(), 0);
+        for is_here in keys {
+            presence.has_some |= is_here;
+            presence.lacks_some |= !is_here;
+            count += 1;
+        }
+        Presence { are_many: count > 1, ..presence }
+    }
 }
 
 /// What clients may do while the cluster is down.

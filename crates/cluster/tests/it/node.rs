@@ -79,7 +79,13 @@ impl Node {
         let clock = self.clock(time);
         let data_age = time.saturating_sub(self.heard_at);
         let Some(machine) = &mut self.machine else { return Vec::new() };
-        let mut moment = Moment { clock, offset: self.offset, data_age, random: &mut self.random };
+        let mut moment = Moment {
+            clock,
+            offset: self.offset,
+            data_age,
+            is_synced: true,
+            random: &mut self.random,
+        };
         let effects = step(machine, &mut moment);
         if let Some(Effect::Save { is_durable }) = effects.first()
             && !self.forgets_saves

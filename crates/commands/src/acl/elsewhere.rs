@@ -2,7 +2,7 @@
 //! Redis do; such rules are kept and printed.
 
 /// Their full names.
-const NAMES: &[&str] = &["module|load", "module|loadex", "module|unload", "restore-asking"];
+const NAMES: &[&str] = &["module|load", "module|loadex", "module|unload"];
 
 /// Returns the name of a command that is not served here.
 pub(super) fn name(given: &[u8]) -> Option<&'static str> {

@@ -46,7 +46,10 @@ const SECTIONS: &[Section] = &[
     ("commandstats", "Commandstats", false, server::commandstats),
     ("errorstats", "Errorstats", true, server::errorstats),
     ("latencystats", "Latencystats", false, server::latencystats),
-    ("cluster", "Cluster", true, |page| page.line("cluster_enabled", 0)),
+    ("cluster", "Cluster", true, |page| {
+        let is_on = page.call.engine.cluster().is_on();
+        page.line("cluster_enabled", u8::from(is_on));
+    }),
     ("keyspace", "Keyspace", true, data::keyspace),
 ];
 

@@ -1,19 +1,27 @@
-//! CLUSTER and related commands, as a Redis without cluster mode answers them. Clients and tools
-//! ask before they decide how to talk to a server, and understand that error. No cluster state is
-//! here.
+//! CLUSTER and related commands. A server that is no node of a cluster refuses them, which tells
+//! clients and tools how to talk to it.
+//!
+//! - `subcommands`: the subcommands of CLUSTER, by name.
+//! - `change`: those that change the cluster.
+//! - `show`, `shards`: those that show it.
+//! - `keys`: those about the keys of a slot.
+//! - `session`: ASKING, READONLY, READWRITE.
 
+mod change;
+mod keys;
+mod session;
+mod shards;
+mod show;
 mod subcommands;
 
-use engine::call::{Call, Run};
-use engine::failure::Done;
+use ::cluster::SLOTS;
+use engine::call::Call;
+use engine::failure::{Done, Failure};
 use engine::spec::*;
 
 /// The group's commands.
-pub(crate) const COMMANDS: &[&CommandSpec] = &[&CLUSTER, &ASKING_ONCE, &READ_ONLY, &READ_WRITE];
-
-fn refuse(_: &mut Call<'_>) -> Done {
-    Err("ERR This instance has cluster support disabled".into())
-}
+pub(crate) const COMMANDS: &[&CommandSpec] =
+    &[&CLUSTER, &session::ASKING_ONCE, &session::READ_ONLY, &session::READ_WRITE];
 
 const CLUSTER: CommandSpec = CommandSpec {
     name: "cluster",
@@ -54,34 +62,18 @@ const CLUSTER: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-const ASKING_ONCE: CommandSpec = CommandSpec {
-    name: "asking",
-    summary: "Sent by cluster clients after an -ASK redirect",
-    complexity: "O(1)",
-    since: "3.0.0",
-    group: Group::Cluster,
-    arity: 1,
-    flags: FAST,
-    acl: ACL_CONNECTION,
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
-};
+/// Refuses a command of a server that is no node.
+fn check_on(call: &Call<'_>) -> Done {
+    call.engine.cluster().node().map(|_| ())
+}
 
-const READ_ONLY: CommandSpec = CommandSpec {
-    name: "readonly",
-    summary: "Enables read queries for a connection to a cluster replica node",
-    complexity: "O(1)",
-    since: "3.0.0",
-    group: Group::Cluster,
-    arity: 1,
-    flags: LOADING | STALE | FAST,
-    acl: ACL_CONNECTION,
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
-};
+/// Returns an argument as a slot.
+fn slot(call: &Call<'_>, at: usize) -> Result<u16, Failure> {
+    let slot = call.int(at).ok().and_then(|slot| u16::try_from(slot).ok());
+    slot.filter(|slot| *slot < SLOTS).ok_or_else(|| "ERR Invalid or out of range slot".into())
+}
 
-const READ_WRITE: CommandSpec = CommandSpec {
-    name: "readwrite",
-    summary: "Disables read queries for a connection to a cluster replica node",
-    ..READ_ONLY
-};
+/// Returns true if there are keys.
+fn has_keys(call: &Call<'_>) -> bool {
+    keyspace::Db::all().any(|db| call.engine.keyspace().count(db).0 > 0)
+}

@@ -3,14 +3,15 @@
 use engine::call::Run;
 use engine::spec::*;
 
-use super::refuse;
+use super::{change, keys, shards, show};
 
-/// Common to subcommands that show something of a cluster.
+/// Common to subcommands that show something of a cluster. The node that they ask may wait for a
+/// disk.
 const SHOWS: CommandSpec = CommandSpec {
     since: "3.0.0",
     group: Group::Cluster,
     flags: STALE,
-    run: Run::Session(refuse),
+    traits: TAKES_LONG,
     ..CommandSpec::EMPTY
 };
 
@@ -23,6 +24,7 @@ pub(super) const CLUSTER_ADDSLOTS: CommandSpec = CommandSpec {
     complexity: "O(N) where N is the total number of hash slot arguments",
     arity: -3,
     args: &[integer("slot").multiple()],
+    run: Run::Session(change::add_slots),
     ..CHANGES
 };
 
@@ -33,6 +35,7 @@ pub(super) const CLUSTER_ADDSLOTSRANGE: CommandSpec = CommandSpec {
     since: "7.0.0",
     arity: -4,
     args: &[block("start-slot_end-slot", &[integer("start-slot"), integer("end-slot")]).multiple()],
+    run: Run::Session(change::add_ranges),
     ..CHANGES
 };
 
@@ -42,6 +45,7 @@ pub(super) const CLUSTER_BUMPEPOCH: CommandSpec = CommandSpec {
     complexity: "O(1)",
     arity: 2,
     tips: &["nondeterministic_output"],
+    run: Run::Session(change::bump_epoch),
     ..CHANGES
 };
 
@@ -55,7 +59,8 @@ pub(super) const CLUSTER_COUNT_FAILURE_REPORTS: CommandSpec = CommandSpec {
     flags: ADMIN | STALE,
     tips: &["nondeterministic_output"],
     args: &[string("node-id")],
-    run: Run::Session(refuse),
+    traits: TAKES_LONG,
+    run: Run::Session(show::count_failure_reports),
     ..CommandSpec::EMPTY
 };
 
@@ -65,6 +70,7 @@ pub(super) const CLUSTER_COUNTKEYSINSLOT: CommandSpec = CommandSpec {
     complexity: "O(1)",
     arity: 3,
     args: &[integer("slot")],
+    run: Run::OwnLocks { run: keys::count_keys, within: keys::count_locked },
     ..SHOWS
 };
 
@@ -74,6 +80,7 @@ pub(super) const CLUSTER_DELSLOTS: CommandSpec = CommandSpec {
     complexity: "O(N) where N is the total number of hash slot arguments",
     arity: -3,
     args: &[integer("slot").multiple()],
+    run: Run::Session(change::delete_slots),
     ..CHANGES
 };
 
@@ -84,6 +91,7 @@ pub(super) const CLUSTER_DELSLOTSRANGE: CommandSpec = CommandSpec {
     since: "7.0.0",
     arity: -4,
     args: &[block("start-slot_end-slot", &[integer("start-slot"), integer("end-slot")]).multiple()],
+    run: Run::Session(change::delete_ranges),
     ..CHANGES
 };
 
@@ -93,6 +101,7 @@ pub(super) const CLUSTER_FAILOVER: CommandSpec = CommandSpec {
     complexity: "O(1)",
     arity: -2,
     args: &[oneof("options", &[token("force", "FORCE"), token("takeover", "TAKEOVER")]).optional()],
+    run: Run::Session(change::fail_over),
     ..CHANGES
 };
 
@@ -101,6 +110,7 @@ pub(super) const CLUSTER_FLUSHSLOTS: CommandSpec = CommandSpec {
     summary: "Delete a node's own slots information",
     complexity: "O(1)",
     arity: 2,
+    run: Run::Session(change::flush_slots),
     ..CHANGES
 };
 
@@ -110,6 +120,7 @@ pub(super) const CLUSTER_FORGET: CommandSpec = CommandSpec {
     complexity: "O(1)",
     arity: 3,
     args: &[string("node-id")],
+    run: Run::Session(change::forget),
     ..CHANGES
 };
 
@@ -120,6 +131,7 @@ pub(super) const CLUSTER_GETKEYSINSLOT: CommandSpec = CommandSpec {
     arity: 4,
     tips: &["nondeterministic_output"],
     args: &[integer("slot"), integer("count")],
+    run: Run::OwnLocks { run: keys::get_keys, within: keys::get_locked },
     ..SHOWS
 };
 
@@ -131,7 +143,7 @@ pub(super) const CLUSTER_HELP: CommandSpec = CommandSpec {
     group: Group::Cluster,
     arity: 2,
     flags: LOADING | STALE,
-    run: Run::Session(refuse),
+    run: Run::Session(show::help),
     ..CommandSpec::EMPTY
 };
 
@@ -141,6 +153,7 @@ pub(super) const CLUSTER_INFO: CommandSpec = CommandSpec {
     complexity: "O(1)",
     arity: 2,
     tips: &["nondeterministic_output"],
+    run: Run::Session(show::info),
     ..SHOWS
 };
 
@@ -150,6 +163,8 @@ pub(super) const CLUSTER_KEYSLOT: CommandSpec = CommandSpec {
     complexity: "O(N) where N is the number of bytes in the key",
     arity: 3,
     args: &[string("key")],
+    traits: 0,
+    run: Run::Session(keys::key_slot),
     ..SHOWS
 };
 
@@ -160,6 +175,7 @@ pub(super) const CLUSTER_LINKS: CommandSpec = CommandSpec {
     since: "7.0.0",
     arity: 2,
     tips: &["nondeterministic_output"],
+    run: Run::Session(show::links),
     ..SHOWS
 };
 
@@ -170,6 +186,7 @@ pub(super) const CLUSTER_MEET: CommandSpec = CommandSpec {
     arity: -4,
     history: &[("4.0.0", "Added the optional `cluster_bus_port` argument.")],
     args: &[string("ip"), integer("port"), integer("cluster_bus_port").since("4.0.0").optional()],
+    run: Run::Session(change::meet),
     ..CHANGES
 };
 
@@ -178,6 +195,7 @@ pub(super) const CLUSTER_MYID: CommandSpec = CommandSpec {
     summary: "Return the node id",
     complexity: "O(1)",
     arity: 2,
+    run: Run::Session(show::my_id),
     ..SHOWS
 };
 
@@ -187,6 +205,7 @@ pub(super) const CLUSTER_NODES: CommandSpec = CommandSpec {
     complexity: "O(N) where N is the total number of Cluster nodes",
     arity: 2,
     tips: &["nondeterministic_output"],
+    run: Run::Session(show::nodes),
     ..SHOWS
 };
 
@@ -200,7 +219,8 @@ pub(super) const CLUSTER_REPLICAS: CommandSpec = CommandSpec {
     flags: ADMIN | STALE,
     tips: &["nondeterministic_output"],
     args: &[string("node-id")],
-    run: Run::Session(refuse),
+    traits: TAKES_LONG,
+    run: Run::Session(show::replicas),
     ..CommandSpec::EMPTY
 };
 
@@ -210,6 +230,7 @@ pub(super) const CLUSTER_REPLICATE: CommandSpec = CommandSpec {
     complexity: "O(1)",
     arity: 3,
     args: &[string("node-id")],
+    run: Run::Session(change::replicate),
     ..CHANGES
 };
 
@@ -222,7 +243,8 @@ pub(super) const CLUSTER_RESET: CommandSpec = CommandSpec {
     arity: -2,
     flags: ADMIN | NOSCRIPT | STALE,
     args: &[oneof("hard_soft", &[token("hard", "HARD"), token("soft", "SOFT")]).optional()],
-    run: Run::Session(refuse),
+    traits: TAKES_LONG,
+    run: Run::Session(change::reset),
     ..CommandSpec::EMPTY
 };
 
@@ -231,6 +253,7 @@ pub(super) const CLUSTER_SAVECONFIG: CommandSpec = CommandSpec {
     summary: "Forces the node to save cluster state on disk",
     complexity: "O(1)",
     arity: 2,
+    run: Run::Session(change::save),
     ..CHANGES
 };
 
@@ -240,6 +263,7 @@ pub(super) const CLUSTER_SET_CONFIG_EPOCH: CommandSpec = CommandSpec {
     complexity: "O(1)",
     arity: 3,
     args: &[integer("config-epoch")],
+    run: Run::Session(change::set_epoch),
     ..CHANGES
 };
 
@@ -260,6 +284,7 @@ pub(super) const CLUSTER_SETSLOT: CommandSpec = CommandSpec {
             ],
         ),
     ],
+    run: Run::Session(change::set_slot),
     ..CHANGES
 };
 
@@ -270,6 +295,7 @@ pub(super) const CLUSTER_SHARDS: CommandSpec = CommandSpec {
     since: "7.0.0",
     arity: 2,
     tips: &["nondeterministic_output"],
+    run: Run::Session(shards::shards),
     ..SHOWS
 };
 
@@ -284,7 +310,8 @@ pub(super) const CLUSTER_SLAVES: CommandSpec = CommandSpec {
     tips: &["nondeterministic_output"],
     deprecated: Some(Deprecated { since: "5.0.0", instead: "`CLUSTER REPLICAS`" }),
     args: &[string("node-id")],
-    run: Run::Session(refuse),
+    traits: TAKES_LONG,
+    run: Run::Session(show::replicas),
     ..CommandSpec::EMPTY
 };
 
@@ -299,5 +326,6 @@ pub(super) const CLUSTER_SLOTS: CommandSpec = CommandSpec {
         ("4.0.0", "Added node IDs."),
         ("7.0.0", "Added additional networking metadata field."),
     ],
+    run: Run::Session(shards::slots),
     ..SHOWS
 };

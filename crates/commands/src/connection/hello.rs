@@ -118,7 +118,7 @@ fn greet(call: &mut Call<'_>) {
     out.bulk("id");
     out.integer(call.session.id() as i64);
     out.bulk("mode");
-    out.bulk("standalone");
+    out.bulk(if call.engine.cluster().is_on() { "cluster" } else { "standalone" });
     out.bulk("role");
     out.bulk("master");
     out.bulk("modules");

@@ -28,6 +28,9 @@ pub(crate) const SELECT: CommandSpec = CommandSpec {
 
 fn select(call: &mut Call<'_>) -> Done {
     let number = call.int32(1)?;
+    if number != 0 && call.engine.cluster().is_on() && !call.session.replay {
+        return Err("ERR SELECT is not allowed in cluster mode".into());
+    }
     let db = usize::try_from(number).ok().and_then(|n| call.engine.config().database(n));
     let db = db.ok_or_else(|| Failure::from(DB_OUT_OF_RANGE))?;
     call.session.select(db);
@@ -57,6 +60,7 @@ fn reset(call: &mut Call<'_>) -> Done {
     call.engine.hub().leave_all(&session.client, &mut session.subscriptions);
     session.client.no_touch.store(false, Relaxed);
     session.select(Db::default());
+    session.cluster = None;
     session.set_protocol(Protocol::Resp2);
     session.reply = ReplyMode::On;
     session.set_quorum(None, call.engine.replication().quorum());

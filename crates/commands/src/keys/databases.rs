@@ -107,6 +107,9 @@ pub(crate) const SWAPDB: CommandSpec = CommandSpec {
 };
 
 fn swapdb(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    if call.engine.cluster().is_on() {
+        return Err("ERR SWAPDB is not allowed in cluster mode".into());
+    }
     let first = call.int32(1).map_err(|_| Failure::from("ERR invalid first DB index"))?;
     let second = call.int32(2).map_err(|_| Failure::from("ERR invalid second DB index"))?;
     let database =

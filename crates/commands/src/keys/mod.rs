@@ -25,6 +25,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &delete::UNLINK,
     &dump::DUMP,
     &dump::RESTORE,
+    &dump::RESTORE_ASKING,
     &expire::EXPIRE,
     &expire::EXPIREAT,
     &expire::PEXPIRE,

@@ -92,6 +92,9 @@ pub(crate) const MOVE: CommandSpec = CommandSpec {
 };
 
 fn move_key(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    if call.engine.cluster().is_on() {
+        return Err("ERR MOVE is not allowed in cluster mode".into());
+    }
     let (from, to, key) = (call.db(), database(call, 2)?, call.key(0));
     if from == to {
         return Err(SAME_OBJECT.into());
@@ -145,6 +148,9 @@ pub(crate) const COPY: CommandSpec = CommandSpec {
 fn copy(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (db, from, to): (Db, Key<'_>, Key<'_>) = (call.db(), call.key(0), call.key(1));
     let (target, replace) = parse_copy(call)?;
+    if target != Db::default() && call.engine.cluster().is_on() {
+        return Err("ERR Copying to another database is not allowed in cluster mode".into());
+    }
     if db == target && from.bytes() == to.bytes() {
         return Err(SAME_OBJECT.into());
     }

@@ -1,5 +1,6 @@
 //! PUBLISH and SPUBLISH.
 
+use cluster::message::Published;
 use engine::call::{Call, Run};
 use engine::failure::Done;
 use engine::log::Delivery;
@@ -48,7 +49,10 @@ fn spublish(call: &mut Call<'_>) -> Done {
 }
 
 fn send(call: &mut Call<'_>, kind: Kind) -> Done {
-    propagate(call)?;
+    match call.engine.cluster().is_on() {
+        true => publish_to_nodes(call, kind)?,
+        false => propagate(call)?,
+    }
     let (hub, channel, text) = (call.engine.hub(), call.args[1], call.args[2]);
     let count = match kind {
         _ if call.is_inner() => {
@@ -69,6 +73,21 @@ fn send(call: &mut Call<'_>, kind: Kind) -> Done {
     };
     take_messages(call);
     call.out.integer(count as i64);
+    Ok(())
+}
+
+/// Passes the message on to the other nodes of the cluster; to those of its shard, if its channel
+/// is sharded.
+fn publish_to_nodes(call: &mut Call<'_>, kind: Kind) -> Done {
+    let (channel, text) = (call.args[1], call.args[2]);
+    if call.is_inner() && !call.effects.count_message(channel.len() + text.len(), 0) {
+        return Err(TOO_MANY.into());
+    }
+    call.deliver(Delivery::ToNodes(Published {
+        is_sharded: kind == Kind::Shard,
+        channel: channel.to_vec(),
+        message: text.to_vec(),
+    }));
     Ok(())
 }
 

@@ -38,6 +38,9 @@ struct Options<'a> {
 }
 
 fn failover(call: &mut Call<'_>) -> Done {
+    if call.engine.cluster().is_on() {
+        return Err("ERR FAILOVER not allowed in cluster mode.".into());
+    }
     if call.args.len() == 2 && call.is(1, "abort") {
         return abort(call);
     }

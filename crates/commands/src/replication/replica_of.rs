@@ -14,6 +14,9 @@ const ARGS: &[Arg] = &[oneof(
 )];
 
 fn replica_of(call: &mut Call<'_>) -> Done {
+    if call.engine.cluster().is_on() {
+        return Err("ERR REPLICAOF not allowed in cluster mode.".into());
+    }
     let replication = call.engine.replication();
     if replication.failover().is_on() {
         return Err("ERR REPLICAOF not allowed while failing over.".into());

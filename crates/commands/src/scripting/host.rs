@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use cluster::topology::route::Slots;
 use engine::call::{Call, Run};
 use engine::execute::Step;
 use engine::execute::request::{Keys, is_same};
@@ -22,7 +23,7 @@ use engine::spec::{
     CommandSpec, DENYOOM, IMMEDIATE, MAY_REPLICATE, NO_MULTI, NOSCRIPT, STALE, WRITE,
 };
 use engine::table::{Command, Lookup};
-use keyspace::{Key, Txn};
+use keyspace::{Key, Txn, slot};
 use resp::{Protocol, Writer};
 use script::{Continue, LogLevel};
 use smallvec::SmallVec;
@@ -68,6 +69,8 @@ pub(super) struct ScriptHost<'h, 'c, 'k> {
     /// The name of the last command, as the script wrote it, and the command.
     last: Option<(SmallVec<[u8; 16]>, &'c Command)>,
     has_written: bool,
+    /// In a cluster, the slot of its keys.
+    slots: Slots,
     /// The times of commands that are not counted yet.
     times: Times,
     /// When the script's running time was first checked, unix ns.
@@ -95,6 +98,9 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         may_move: bool,
     ) -> ScriptHost<'h, 'c, 'k> {
         let running = call.session.running_script.clone();
+        let in_cluster = call.engine.cluster().is_on();
+        let slots = call.keys.iter().filter(|_| in_cluster).map(|key| slot(key.bytes()));
+        let slots = slots.collect();
         if let Some(running) = &running {
             running.set_program(name, call.args);
             running.set_locked(txn.locked());
@@ -108,6 +114,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
             last: None,
             times: Times::default(),
             has_written: false,
+            slots,
             started_ns: None,
             may_move: may_move && running.is_none(),
             running,
@@ -232,6 +239,10 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         if !self.lock(&step) {
             self.halt = Some(Halt::NotLocked);
             return Err(HALTED.into());
+        }
+        if engine.cluster().is_on() {
+            let slots = self.rights.has_one_slot.then_some(&mut self.slots);
+            engine.check_place_in_script(self.call.session, &step, slots, self.txn)?;
         }
         engine.refuse_damaged_within(self.txn, self.call.db(), &step)?;
         let mark = out.mark();

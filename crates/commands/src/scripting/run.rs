@@ -27,6 +27,8 @@ const WRITE_FLAG: &str = "ERR Can not execute a script with write flag using *_r
 const OVER_LIMIT: &str =
     "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
 
+const NO_CLUSTER: &str = "ERR Can not run script on cluster, 'no-cluster' flag is set.";
+
 /// A script or a function, ready to run.
 pub(crate) struct Program<'p> {
     /// The SHA-1 of the script, or the name of the function.
@@ -50,6 +52,8 @@ pub(super) struct Rights {
     pub(super) checks_each: bool,
     /// Commands that need memory are refused.
     pub(super) is_over_limit: bool,
+    /// In a cluster, all its keys must be in one slot.
+    pub(super) has_one_slot: bool,
 }
 
 impl Rights {
@@ -68,8 +72,17 @@ impl Rights {
             if is_stale {
                 return Err(MASTER_DOWN.into());
             }
-            return Ok(Rights { kind, may_write: !reads_only, checks_each: true, is_over_limit });
+            return Ok(Rights {
+                kind,
+                may_write: !reads_only,
+                checks_each: true,
+                is_over_limit,
+                has_one_slot: false,
+            });
         };
+        if flags.contains(Flags::NO_CLUSTER) && engine.cluster().is_on() {
+            return Err(NO_CLUSTER.into());
+        }
         let writes = !flags.contains(Flags::NO_WRITES);
         let needs_memory = writes && !flags.contains(Flags::ALLOW_OOM);
         // Redis treats the flags as those of the command, which it checks before the script.
@@ -88,7 +101,14 @@ impl Rights {
         if needs_memory && is_over_limit {
             return Err(OVER_LIMIT.into());
         }
-        Ok(Rights { kind, may_write: writes, checks_each: false, is_over_limit: false })
+        let has_one_slot = !flags.contains(Flags::ALLOW_CROSS_SLOT_KEYS);
+        Ok(Rights {
+            kind,
+            may_write: writes,
+            checks_each: false,
+            is_over_limit: false,
+            has_one_slot,
+        })
     }
 }
 

@@ -111,7 +111,11 @@ fn sort_ro(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 /// Parses the arguments. Only users that may read every key may use patterns that look up keys.
 fn parse<'a>(call: &Call<'a>, may_store: bool) -> Result<SortOptions<'a>, Failure> {
     let reads_all = may_read_all_keys(call.session, call.command, call.args);
-    SortOptions::parse(call.args, may_store, reads_all)
+    let options = SortOptions::parse(call.args, may_store, reads_all)?;
+    match call.engine.cluster().is_on() && !call.session.replay {
+        true => options.check_in_cluster().map(|()| options),
+        false => Ok(options),
+    }
 }
 
 fn answer(call: &mut Call<'_>, txn: &mut Txn<'_>, mut options: SortOptions<'_>) -> Done {

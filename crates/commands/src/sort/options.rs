@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use engine::failure::{Failure, NOT_INTEGER, SYNTAX};
+use engine::failure::{Done, Failure, NOT_INTEGER, SYNTAX};
 use keyspace::Type;
 use smallvec::SmallVec;
 
@@ -96,6 +96,17 @@ impl<'a> SortOptions<'a> {
     /// Returns true if other keys are looked up.
     pub(super) fn looks_up(&self) -> bool {
         !self.as_they_are && self.by.is_some() || self.gets.iter().any(Pattern::looks_up)
+    }
+
+    /// Refuses to look up keys that other nodes of a cluster may have.
+    pub(super) fn check_in_cluster(&self) -> Done {
+        if !self.as_they_are && self.by.is_some() {
+            return Err("ERR BY option of SORT denied in cluster mode.".into());
+        }
+        if !self.gets.is_empty() {
+            return Err("ERR GET option of SORT denied in cluster mode.".into());
+        }
+        Ok(())
     }
 
     /// Sorts a set after all if its order matters, for STORE or in a script, since a set has none.

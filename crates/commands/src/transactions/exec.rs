@@ -203,6 +203,7 @@ fn attempt(
         refuse_damaged(call, steps)?;
     }
     let mut txn = call.engine.lock_keys(call.session, locks, call.now_ms())?;
+    call.engine.check_place_of_steps(call.session, call.command, steps, &txn)?;
     // The effects of one step on the next are not known.
     let weights = || steps.iter().map(|step| weight_of(step, &txn, call.session.db));
     if call.may_move() && weights().fold(0, u64::saturating_add) > LONG {

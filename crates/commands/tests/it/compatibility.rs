@@ -179,8 +179,9 @@ Known differences:
 - MIGRATE lets others be served, and is refused within MULTI and in scripts. A key that is changed
   while it is sent is sent once more (with REPLACE, or as DEL), up to 16 times; then the reply is a
   TRYAGAIN error, and both servers have the key. Each call makes a connection of its own.
-- There is no cluster mode: CLUSTER, ASKING, READONLY and READWRITE are refused as by a Redis with
-  cluster support disabled.
+- A node of a cluster (cluster-enabled yes) has no index of keys by slot: CLUSTER COUNTKEYSINSLOT and
+  GETKEYSINSLOT visit the keys of the slot's shard. CLUSTER SETSLOT is refused within MULTI and in
+  scripts. Nodes do not speak TLS with each other.
 - BGREWRITEAOF answers on a pool that there is no append-only file to rewrite. MEMORY STATS reports
   no overheads by database.
 - FLUSHDB, FLUSHALL, DEL and UNLINK free memory in the background, with or without ASYNC. MEMORY

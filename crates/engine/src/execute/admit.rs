@@ -8,6 +8,7 @@ use resp::Writer;
 use crate::engine::Engine;
 use crate::execute::call::Outcome;
 use crate::execute::queue;
+use crate::execute::request::Request;
 use crate::failure::{self, Done, Failure};
 use crate::observe::monitors;
 use crate::session::Session;
@@ -16,7 +17,13 @@ use crate::table::spec::*;
 
 impl Engine {
     /// Checks whether a command may be queued or executed.
-    pub(crate) fn admit(&self, session: &Session, command: &Command, args: &[&[u8]]) -> Done {
+    pub(crate) fn admit(
+        &self,
+        session: &mut Session,
+        command: &Command,
+        request: &Request<'_>,
+    ) -> Done {
+        let args = request.args;
         if !command.spec.accepts(args.len()) {
             let name = command.full_name();
             let text = format!("ERR wrong number of arguments for '{name}' command");
@@ -33,6 +40,9 @@ impl Engine {
             return Err("ERR Command not allowed inside a transaction".into());
         }
         self.permissions().check(session, command, args)?;
+        if self.cluster().is_on() {
+            self.check_place(session, command, request)?;
+        }
         self.memory_limits().check(session, command)?;
         if let Some(failure) = self.durability().failure()
             && (queue::writes(session, command) || command.spec.is(REPORTS_LOG_FAILURE))
@@ -102,7 +112,12 @@ impl Engine {
         if let Some(command) = command {
             self.stats().rejected(session.thread, command.id);
         }
-        if command.is_some_and(|command| command.spec.is(EXECUTES_QUEUE)) {
+        let executes_queue = command.is_some_and(|command| command.spec.is(EXECUTES_QUEUE));
+        if executes_queue && failure.is_redirection() {
+            queue::discard(self, session);
+            self.stats().error(failure.code());
+            out.error(failure.as_bytes());
+        } else if executes_queue {
             queue::discard(self, session);
             let mut text = b"EXECABORT Transaction discarded because of: ".to_vec();
             let cause = failure.as_bytes();
@@ -116,6 +131,7 @@ impl Engine {
             self.stats().error(failure.code());
             out.error(failure.as_bytes());
         }
+        session.end_asking();
         Outcome::default()
     }
 }

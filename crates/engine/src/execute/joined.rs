@@ -107,6 +107,11 @@ impl Engine {
             let writes = steps.iter().position(|step| step.command.spec.has(WRITE));
             steps.truncate(writes.unwrap_or(steps.len()));
         }
+        if self.cluster().is_on() && !is_received {
+            // A request for another node is refused when it is executed by itself.
+            let served = self.count_served(session, &steps);
+            steps.truncate(served);
+        }
         if steps.len() < 2 {
             return Err(OneByOne(1));
         }
@@ -157,6 +162,9 @@ impl Engine {
         let now_ns = if session.replay { 0 } else { since_ns };
         let mut txn = self.try_lock_steps(session, steps, now_ns / 1_000_000).ok_or(all)?;
         session.shard_wait = None;
+        if !session.replay && !self.has_current_view(session) {
+            return Err(all);
+        }
         session.reads_of_changed.clear();
         let mut call = Call::new(self, session, steps[0].command, out, now_ns, effects);
         call.losses = losses;

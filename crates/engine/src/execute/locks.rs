@@ -63,6 +63,7 @@ impl Engine {
     pub(super) fn lock<'k>(&'k self, call: &Call<'_>, scope: Scope) -> Result<Txn<'k>, Failure> {
         let mut txn = self.lock_scope(call, scope)?;
         self.date_uses(call.session, &mut txn);
+        self.check_place_locked(call, &txn)?;
         if call.session.has_other_rules() {
             self.permissions().check(call.session, call.command, call.args)?;
         }

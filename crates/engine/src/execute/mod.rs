@@ -16,6 +16,7 @@
 //! - `unit`: the consequences of a transaction, from its commit to the reply.
 //! - `moved`: a command that takes long, on another thread; `weight` and `large` say which
 //!   do.
+//! - `slots`, `place`, `redirect`: whether a request belongs to this node of a cluster.
 //! - `pause`: requests that wait while clients are paused.
 //! - `walk`: a command that takes several steps.
 //! - `damage`: refusing damaged keys.
@@ -34,9 +35,12 @@ mod locks;
 mod moved;
 pub mod outcome;
 mod pause;
+mod place;
 pub mod queue;
+mod redirect;
 pub mod request;
 mod single;
+mod slots;
 mod step;
 mod unit;
 mod walk;

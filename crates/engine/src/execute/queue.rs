@@ -6,6 +6,8 @@ use script::Flags;
 
 use crate::engine::Engine;
 use crate::execute::call::Run;
+use crate::execute::request::Request;
+use crate::execute::slots::{slots_of, takes_channels};
 use crate::session::{Queue, Session};
 use crate::table::Command;
 use crate::table::spec::{
@@ -13,8 +15,18 @@ use crate::table::spec::{
 };
 
 /// Queues a command that passed all checks.
-pub(crate) fn push(engine: &Engine, session: &mut Session, command: &Command, args: &[&[u8]]) {
+pub(crate) fn push(
+    engine: &Engine,
+    session: &mut Session,
+    command: &Command,
+    request: &Request<'_>,
+) {
+    let args = request.args;
     let Session { multi: Some(queue), lent, .. } = session else { return };
+    if engine.cluster().is_on() {
+        queue.slots = queue.slots.and(slots_of(command.spec, args, request.keys));
+        queue.has_channels |= takes_channels(command.spec);
+    }
     queue.flags |= flags(engine, command, args);
     queue.lacking |= !command.spec.flags;
     queue.bytes += args.iter().map(|arg| arg.len()).sum::<usize>();
@@ -101,6 +113,16 @@ pub(crate) fn may_replicate(
 ) -> bool {
     let propagated = WRITE | MAY_REPLICATE;
     flags(engine, command, args) & propagated != 0 || queued(session, command, propagated)
+}
+
+/// Returns true if executing this may write, by the flags that a script declares if it is one.
+pub(crate) fn may_write(
+    engine: &Engine,
+    session: &Session,
+    command: &Command,
+    args: &[&[u8]],
+) -> bool {
+    flags(engine, command, args) & WRITE != 0 || queued(session, command, WRITE)
 }
 
 /// Returns true if executing or queueing this may take memory.

@@ -65,7 +65,7 @@ impl Engine {
                 return self.reject(session, None, args, unknown_command(args), out);
             }
         };
-        if let Err(mut failure) = self.admit(session, command, args) {
+        if let Err(mut failure) = self.admit(session, command, &request) {
             if let Some(shards) = failure.wanted_shards() {
                 match self.check_holders(shards) {
                     Ok(()) => return self.wait_for_shards(session, shards),
@@ -80,7 +80,7 @@ impl Engine {
         }
         if session.in_multi() && !command.spec.is(IMMEDIATE) {
             session.end_wait();
-            queue::push(self, session, command, args);
+            queue::push(self, session, command, &request);
             out.simple("QUEUED");
             return Outcome::default();
         }

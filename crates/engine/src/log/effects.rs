@@ -8,6 +8,7 @@
 //! which was acknowledged. A SELECT precedes an effect on another database than the previous one's;
 //! the log knows the database of its last record.
 
+use ::cluster::message::Published;
 use keyspace::{Change, Db, Event, Key, Txn};
 use smallvec::SmallVec;
 
@@ -35,6 +36,8 @@ pub enum Delivery {
     Own(Vec<u8>),
     /// A command that changes no data, for the stream for replicas alone.
     Streamed(Vec<u8>),
+    /// A message for the other nodes of the cluster.
+    ToNodes(Published),
     /// A change of the function libraries, which takes effect now.
     Libraries(Uncommitted),
 }

@@ -91,6 +91,11 @@ impl Engine {
                     session.replicated_to = end;
                 }
             }
+            (Delivery::ToNodes(message), _) => {
+                if let Ok(node) = self.cluster().node() {
+                    node.publish(message);
+                }
+            }
             // Notified with the changes.
             (Delivery::Flushed(_), _) => {}
             // The store's own work comes from no client.

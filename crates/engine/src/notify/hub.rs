@@ -121,6 +121,40 @@ impl Hub {
         count(client, kind).store(own.count(kind), Relaxed);
     }
 
+    /// Ends the subscriptions to the shard channels that are not served, and tells their clients.
+    pub(crate) fn drop_shard_channels(&self, is_served: impl Fn(&[u8]) -> bool) {
+        self.write(Kind::Shard).retain(|channel, listeners| {
+            let stays = is_served(channel);
+            for client in listeners.values().filter(|_| !stays) {
+                let left = count(client, Kind::Shard).load(Relaxed).saturating_sub(1);
+                count(client, Kind::Shard).store(left, Relaxed);
+                let is_new = client.protocol.load(Relaxed) == 3;
+                let protocol = if is_new { Protocol::Resp3 } else { Protocol::Resp2 };
+                let mut out = Writer::new(protocol);
+                out.push(3);
+                out.bulk("sunsubscribe");
+                out.bulk(channel);
+                out.integer(left as i64);
+                // Before it can know: what it sends next finds the flag.
+                client.lost_channels.store(true, Relaxed);
+                client.post(&out.take(), 0);
+            }
+            stays
+        });
+    }
+
+    /// Forgets the shard channels that were taken from a session.
+    #[cold]
+    pub(crate) fn reconcile(&self, client: &Client, own: &mut Subscriptions) {
+        client.lost_channels.store(false, Relaxed);
+        let registry = self.read(Kind::Shard);
+        let is_there = |name: &[u8]| {
+            registry.get(name).is_some_and(|listeners| listeners.contains_key(&client.id))
+        };
+        own.names[Kind::Shard as usize].retain(|name, _| is_there(name));
+        count(client, Kind::Shard).store(own.count(Kind::Shard), Relaxed);
+    }
+
     /// Removes all subscriptions of a session.
     pub fn leave_all(&self, client: &Client, own: &mut Subscriptions) {
         for kind in Kind::ALL {

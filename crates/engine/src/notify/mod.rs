@@ -9,6 +9,7 @@ mod delivery;
 pub mod events;
 pub mod hub;
 pub mod receivers;
+mod shard_channels;
 pub mod tracker;
 pub(crate) mod tracking;
 

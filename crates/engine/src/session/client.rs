@@ -36,6 +36,8 @@ pub struct Peer {
     pub fd: i64,
     /// Whether it came from this machine (`protected-mode`, commands for local clients only).
     pub local: bool,
+    /// Whether it speaks TLS, and is to do so with other nodes of a cluster.
+    pub is_tls: bool,
 }
 
 /// The shared part of a session.
@@ -104,6 +106,8 @@ pub struct Client {
     pub prefixes: AtomicUsize,
     /// Whether the connection is to be closed.
     pub killed: AtomicBool,
+    /// Whether shard channels were taken from it ([`crate::notify::hub::Hub::reconcile`]).
+    pub(crate) lost_channels: AtomicBool,
     /// Whether the inbox holds something.
     pub has_pushes: AtomicBool,
     /// How it tracks keys (CLIENT TRACKING).

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::cluster::InCluster;
 use crate::engine::Engine;
 use crate::session::Session;
 use crate::session::client::{Client, Peer};
@@ -28,6 +29,15 @@ impl Engine {
         session.replay = true;
         session.user = Arc::new(Account::internal());
         session.authenticated = true;
+        session
+    }
+
+    /// Returns a session by which the server itself deletes keys: not registered, not checked, but
+    /// logged as a client's.
+    pub fn connect_itself(&self) -> Session {
+        let mut session = self.connect_replay();
+        session.replay = false;
+        session.cluster = Some(Box::new(InCluster::exempt()));
         session
     }
 

@@ -19,9 +19,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use ::cluster::topology::route::Slots;
 use keyspace::{Db, ShardWait, Watch};
 use resp::Protocol;
 
+use crate::cluster::InCluster;
 use crate::notify::hub::Subscriptions;
 use crate::notify::tracker::Readers;
 use crate::observe::state::SlowBlock;
@@ -61,6 +63,10 @@ pub struct Queue {
     pub(crate) lacking: u32,
     /// Bytes of their arguments.
     pub bytes: usize,
+    /// In a cluster, the slots of their keys,
+    pub(crate) slots: Slots,
+    /// ... and whether some of these are shard channels.
+    pub(crate) has_channels: bool,
 }
 
 /// One connection.
@@ -153,6 +159,8 @@ pub struct Session {
     pub(crate) waiter: Option<Arc<Waiter>>,
     /// Its place as a replica, and what it said by REPLCONF.
     pub replica: Option<Box<AsReplica>>,
+    /// Its part in the cluster, once it had one.
+    pub cluster: Option<Box<InCluster>>,
 }
 
 const _: () = assert!(size_of::<Session>().abs_diff(SESSION_BYTES) <= 128);
@@ -206,6 +214,7 @@ impl Session {
             running_script: None,
             waiter: None,
             replica: None,
+            cluster: None,
         }
     }
 
@@ -335,7 +344,16 @@ impl Session {
         self.end_wait();
         self.script_shown = false;
         self.caching &= keeps_caching || self.in_multi();
+        self.end_asking();
         self.forgotten.clear();
+    }
+
+    /// Ends the effect of ASKING, which holds for one command, or for all of a transaction.
+    #[inline]
+    pub(crate) fn end_asking(&mut self) {
+        if self.cluster.is_some() && !self.in_multi() {
+            self.cluster.iter_mut().for_each(|part| part.end_command());
+        }
     }
 
     /// Ends the wait for shards of a command that is not to be executed again.

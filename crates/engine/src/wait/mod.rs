@@ -53,6 +53,7 @@
 pub(crate) mod begin;
 mod end;
 mod operation;
+mod redirect;
 mod serve;
 pub(crate) mod stop;
 pub mod waiting;

@@ -41,6 +41,13 @@ macro_rules! choices {
 }
 
 choices! {
+    /// `cluster-preferred-endpoint-type`: what clients are told of another node.
+    EndpointType {
+        Ip = "ip",
+        HostName = "hostname",
+        Unknown = "unknown-endpoint",
+    }
+
     /// `backend`: the store that a start serves.
     RequestedBackend {
         Auto = "auto",

@@ -73,8 +73,7 @@ pub enum ReadError {
     },
 }
 
-/// Directives without a value of their own that are refused as `Usage::Refused` is, with the
-/// reason.
+/// Directives without a value of their own that are refused, with the reason.
 pub const REFUSED_LINES: [(&str, &str); 2] = [
     ("loadmodule", "modules are not supported: their commands and types would be missing"),
     ("sentinel", "this is no Sentinel: nothing would be watched"),
@@ -355,10 +354,13 @@ mod tests {
 
     #[test]
     fn what_would_be_dangerous_to_ignore_is_refused_by_name() {
-        let error = read("cluster-enabled yes").expect_err("it would be dangerous");
-        assert!(error.contains("'cluster-enabled': cluster mode is not supported"), "{error}");
-        assert!(read("cluster-enabled no").is_ok());
-        assert!(read("cluster-enabled yes\ncluster-enabled no").is_ok(), "taken back");
+        let error = read("cluster-enabled yes\nreplicaof h 1").expect_err("it would be dangerous");
+        assert!(error.contains("'replicaof': a node of a cluster is told"), "{error}");
+        assert!(read("cluster-enabled yes").is_ok());
+        assert!(
+            read("replicaof h 1\ncluster-enabled yes\ncluster-enabled no").is_ok(),
+            "taken back"
+        );
         for (line, reason) in [
             ("loadmodule x.so", "their commands and types would be missing"),
             ("sentinel monitor x 127.0.0.1 1 2", "nothing would be watched"),

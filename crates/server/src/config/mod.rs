@@ -10,6 +10,8 @@
 //! default is taken from there.
 
 #[macro_use]
+mod cluster_table;
+#[macro_use]
 mod directives;
 
 pub mod choice;
@@ -154,9 +156,7 @@ impl Config {
             let alias = row.alias.filter(|alias| name.eq_ignore_ascii_case(alias.as_bytes()));
             let name = alias.unwrap_or(row.name).to_owned();
             let set = after.set_row(row, &words);
-            let refused = row.refusal(&after).map(String::from);
-            set.and_then(|()| refused.map_or(Ok(()), Err))
-                .map_err(|why| Refusal::Value { name, why })?;
+            set.map_err(|why| Refusal::Value { name, why })?;
         }
         let is_change = |row: &&Row| row.text(&before) != row.text(&after) || row.external;
         let mut changed: Vec<&'static Row> = rows.into_iter().filter(is_change).collect();
@@ -224,14 +224,35 @@ pub fn without_effect(values: &Values) -> Vec<(&'static str, &'static str)> {
         .filter(|(row, value)| *value != row.default())
         .filter_map(|(row, _)| match row.usage {
             Usage::Ignored(why) => Some((row.name, why.words())),
-            Usage::Used | Usage::Refused(_) => None,
+            Usage::Used => None,
         })
         .collect()
 }
 
-/// Returns the directives that have a value which is refused, with the reason.
+/// The highest port for clients of a node whose bus has the port that follows from it.
+const LAST_PORT_OF_NODE: u16 = u16::MAX - 10_000;
+
+/// Returns the directives that have a value which is refused next to those of others, with the
+/// reason.
 pub fn refused(values: &Values) -> Vec<(&'static str, &'static str)> {
-    Row::all().filter_map(|row| Some((row.name, row.refusal(values)?))).collect()
+    let has_no_bus =
+        values.cluster_port == 0 && values.port.max(values.tls_port) > LAST_PORT_OF_NODE;
+    let reasons = [
+        (has_no_bus, "port", "it is too high for a node whose cluster-port is 0"),
+        (
+            !values.replicaof.is_empty(),
+            "replicaof",
+            "a node of a cluster is told by CLUSTER REPLICATE",
+        ),
+        (
+            values.tls_cluster,
+            "tls-cluster",
+            "the nodes of a cluster do not speak TLS with each other yet",
+        ),
+    ];
+    let refused =
+        reasons.into_iter().filter(|(is_refused, ..)| values.cluster_enabled && *is_refused);
+    refused.map(|(_, name, why)| (name, why)).collect()
 }
 
 #[cfg(test)]

@@ -87,9 +87,9 @@ writes it). A handshake may take ten seconds. With `tls-cluster yes` MIGRATE spe
 const REFUSED: &str = "
 ## What is refused
 
-Directives about permissions or routing that are not implemented are not ignored: any value except
-the default is refused, at start and by `CONFIG SET`. So are the lines `loadmodule` and
-`sentinel`, and a start that would listen nowhere (`port 0` and `tls-port 0`, or `bind \"\"`, and no `unixsocket`).
+A start is refused where a directive could not be obeyed and to ignore it would change who may do what or where data goes: with
+`cluster-enabled yes`, `replicaof` and `tls-cluster yes`, and a `port` above 55535 without `cluster-port`; the lines `loadmodule` and
+`sentinel`; and a start that would listen nowhere (`port 0` and `tls-port 0`, or `bind \"\"`, and no `unixsocket`).
 ";
 
 /// Other names of commands.
@@ -135,7 +135,6 @@ fn line(row: &Row) -> String {
     let does = match row.usage {
         Usage::Used => row.meaning,
         Usage::Ignored(why) => why.words(),
-        Usage::Refused(why) => why,
     };
     let kind = values(row.kind);
     format!("| `{}`{alias} | {does} | {kind} | {default} | {change} |\n", row.name)

@@ -82,10 +82,6 @@ pub enum Usage {
     Used,
     /// It is accepted and stored, and does nothing.
     Ignored(Why),
-    /// It is not built, and to ignore it would change who may do what, where data goes, or who is
-    /// asked: its default is accepted and nothing else. The text says what is missing, and what
-    /// would follow.
-    Refused(&'static str),
 }
 
 /// Why a directive does nothing.
@@ -95,8 +91,6 @@ pub enum Why {
     Design,
     /// It belongs to replication.
     Replication,
-    /// It belongs to the cluster.
-    Cluster,
     /// It steers a part of TLS that rustls does not have.
     Tls,
     /// It belongs to a feature that does not exist here.
@@ -111,7 +105,6 @@ impl Why {
         match self {
             Why::Design => "nothing here depends on it",
             Why::Replication => "replication does without it",
-            Why::Cluster => "cluster mode is not supported",
             Why::Tls => "rustls has no such option",
             Why::Later => "this feature is not supported",
             Why::Foreground => "the server always runs in the foreground",
@@ -183,6 +176,8 @@ pub enum Effect {
     SetCommandLogs,
     /// Latencies are measured, or not.
     SetLatency,
+    /// The node of a cluster has other settings.
+    SetCluster,
 }
 
 impl Row {
@@ -221,10 +216,6 @@ impl Row {
         Row { usage: Usage::Ignored(why), ..self }
     }
 
-    pub(super) const fn refused(self, why: &'static str) -> Row {
-        Row { usage: Usage::Refused(why), ..self }
-    }
-
     pub(super) const fn hidden(self) -> Row {
         Row { hidden: true, ..self }
     }
@@ -261,13 +252,5 @@ impl Row {
     /// Returns its value unless set, in its canonical form.
     pub fn default(&self) -> Vec<u8> {
         self.text(super::defaults())
-    }
-
-    /// Returns why it cannot have this value, if it cannot.
-    pub fn refusal(&self, values: &Values) -> Option<&'static str> {
-        match self.usage {
-            Usage::Refused(why) if self.text(values) != self.default() => Some(why),
-            _ => None,
-        }
     }
 }

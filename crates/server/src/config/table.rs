@@ -10,7 +10,7 @@ use keyspace::Eviction;
 
 use super::kind::{I32, I64, Kind::*, U32, U64};
 use super::row::Change::{Fixed, Live, Pinned, Protected};
-use super::row::Why::{Cluster, Design, Foreground, Later, Replication, Tls};
+use super::row::Why::{Design, Foreground, Later, Replication, Tls};
 use super::row::{Effect::*, Field, Row, put};
 use super::special::{OUTPUT_LIMITS, OutputLimit, USUAL_SESSIONS};
 use super::value::{Bytes, MemoryShare, Value, text};
@@ -19,7 +19,7 @@ use super::{CommandLine, choice::*};
 const ENGINE: Settings = Settings::DEFAULT;
 const EVICTION: Eviction = Eviction::DEFAULT;
 
-directives! {
+with_cluster_rows! { directives! {
     "Perdura's own" {
         /// Where the data is: `pmem` in a pool on persistent memory, `journal` in a pool on any
         /// disk with a journal, `aof` in memory with Redis's append-only file (or, with `appendonly
@@ -469,10 +469,6 @@ directives! {
         /// Seconds that the end of the server waits for replicas that lack something.
         shutdown_timeout: i64 = 10 => ("shutdown-timeout", Int(0, I32), Live);
     }
-    "Refused until they are built" {
-        cluster_enabled: bool = false =>
-            ("cluster-enabled", Bool, Fixed).refused("cluster mode is not supported: every key would be accepted, and no other node would be asked");
-    }
     "Accepted without effect" {
         no_appendfsync_on_rewrite: bool = false =>
             ("no-appendfsync-on-rewrite", Bool, Live).ignored(Design);
@@ -498,39 +494,23 @@ directives! {
             ("repl-disable-tcp-nodelay", Bool, Live).ignored(Replication);
         aof_rewrite_incremental_fsync: bool = true =>
             ("aof-rewrite-incremental-fsync", Bool, Live).ignored(Design);
-        cluster_require_full_coverage: bool = true =>
-            ("cluster-require-full-coverage", Bool, Live).ignored(Cluster);
-        cluster_replica_no_failover: bool = false => ("cluster-replica-no-failover", Bool, Live)
-                .ignored(Cluster).alias("cluster-slave-no-failover");
         replica_lazy_flush: bool = false =>
             ("replica-lazy-flush", Bool, Live).ignored(Replication).alias("slave-lazy-flush");
         replica_ignore_maxmemory: bool = true => ("replica-ignore-maxmemory", Bool, Live)
                 .ignored(Replication).alias("slave-ignore-maxmemory");
         jemalloc_bg_thread: bool = true => ("jemalloc-bg-thread", Bool, Live).ignored(Design);
         syslog_enabled: bool = false => ("syslog-enabled", Bool, Fixed).ignored(Design);
-        cluster_allow_reads_when_down: bool = false =>
-            ("cluster-allow-reads-when-down", Bool, Live).ignored(Cluster);
-        cluster_allow_pubsubshard_when_down: bool = true =>
-            ("cluster-allow-pubsubshard-when-down", Bool, Live).ignored(Cluster);
         crash_log_enabled: bool = true => ("crash-log-enabled", Bool, Live).ignored(Design);
         crash_memcheck_enabled: bool = true =>
             ("crash-memcheck-enabled", Bool, Live).ignored(Design);
         use_exit_on_panic: bool = false =>
             ("use-exit-on-panic", Bool, Live).ignored(Design).hidden();
         disable_thp: bool = true => ("disable-thp", Bool, Fixed).ignored(Design);
-        cluster_allow_replica_migration: bool = true =>
-            ("cluster-allow-replica-migration", Bool, Live).ignored(Cluster);
         aof_disable_auto_gc: bool = false => ("aof-disable-auto-gc", Bool, Live).ignored(Design);
         replica_ignore_disk_write_errors: bool = false =>
             ("replica-ignore-disk-write-errors", Bool, Live).ignored(Replication);
         lua_enable_deprecated_api: bool = false =>
             ("lua-enable-deprecated-api", Bool, Fixed).ignored(Design).hidden();
-        cluster_announce_ip: Bytes = text("") =>
-            ("cluster-announce-ip", Text, Live).ignored(Cluster);
-        cluster_config_file: Bytes = text("nodes.conf") =>
-            ("cluster-config-file", Text, Fixed).ignored(Cluster);
-        cluster_announce_hostname: Bytes = text("") =>
-            ("cluster-announce-hostname", Text, Live).ignored(Cluster);
         syslog_ident: Bytes = text("redis") => ("syslog-ident", Text, Fixed).ignored(Design);
         server_cpulist: Bytes = text("") => ("server_cpulist", Text, Fixed).ignored(Design);
         bio_cpulist: Bytes = text("") => ("bio_cpulist", Text, Fixed).ignored(Design);
@@ -548,18 +528,10 @@ directives! {
             ("sanitize-dump-payload", Enum(&["no", "yes", "clients"]), Live).ignored(Design);
         enable_module_command: &'static str = "no" =>
             ("enable-module-command", Enum(&["no", "yes", "local"]), Fixed).ignored(Later);
-        cluster_preferred_endpoint_type: &'static str = "ip" =>
-            ("cluster-preferred-endpoint-type", Enum(&["ip", "hostname", "unknown-endpoint"]), Live)
-                .ignored(Cluster);
         propagation_error_behavior: &'static str = "ignore" =>
             ("propagation-error-behavior", Enum(&["ignore", "panic", "panic-on-replicas"]), Live)
                 .ignored(Design);
         io_threads: i64 = 1 => ("io-threads", Int(1, 128), Fixed).ignored(Design);
-        cluster_replica_validity_factor: i64 = 10 =>
-            ("cluster-replica-validity-factor", Int(0, I32), Live)
-                .ignored(Cluster).alias("cluster-slave-validity-factor");
-        cluster_migration_barrier: i64 = 1 =>
-            ("cluster-migration-barrier", Int(0, I32), Live).ignored(Cluster);
         active_defrag_cycle_min: i64 = 1 =>
             ("active-defrag-cycle-min", Int(1, 99), Live).ignored(Design);
         active_defrag_cycle_max: i64 = 25 =>
@@ -568,13 +540,6 @@ directives! {
             ("active-defrag-threshold-lower", Int(0, 1000), Live).ignored(Design);
         active_defrag_threshold_upper: i64 = 100 =>
             ("active-defrag-threshold-upper", Int(0, 1000), Live).ignored(Design);
-        cluster_port: i64 = 0 => ("cluster-port", Int(0, 65535), Fixed).ignored(Cluster);
-        cluster_announce_bus_port: i64 = 0 =>
-            ("cluster-announce-bus-port", Int(0, 65535), Live).ignored(Cluster);
-        cluster_announce_port: i64 = 0 =>
-            ("cluster-announce-port", Int(0, 65535), Live).ignored(Cluster);
-        cluster_announce_tls_port: i64 = 0 =>
-            ("cluster-announce-tls-port", Int(0, 65535), Live).ignored(Cluster);
         list_compress_depth: i64 = 0 => ("list-compress-depth", Int(0, I32), Live).ignored(Design);
         key_load_delay: i64 = 0 =>
             ("key-load-delay", Int(-I32 - 1, I32), Live).ignored(Design).hidden();
@@ -582,10 +547,6 @@ directives! {
         socket_mark_id: i64 = 0 => ("socket-mark-id", Int(0, U32), Fixed).ignored(Design);
         active_defrag_max_scan_fields: i64 = 1000 =>
             ("active-defrag-max-scan-fields", Int(1, I64), Live).ignored(Design);
-        cluster_node_timeout: i64 = 15_000 =>
-            ("cluster-node-timeout", Int(0, I64), Live).ignored(Cluster);
-        cluster_link_sendbuf_limit: u64 = 0 =>
-            ("cluster-link-sendbuf-limit", Memory(0, U64), Live).ignored(Cluster);
         active_defrag_ignore_bytes: u64 = 100 << 20 =>
             ("active-defrag-ignore-bytes", Memory(1, I64), Live).ignored(Design);
         loading_process_events_interval_bytes: i64 = 2 << 20 =>
@@ -596,16 +557,16 @@ directives! {
         tls_dh_params_file: Bytes = text("") =>
             ("tls-dh-params-file", Text, Live).ignored(Tls).external().then(ConfigureTls);
     }
-}
+}}
 
 #[cfg(test)]
 mod tests {
     use super::super::file::REFUSED_LINES;
-    use super::super::row::Usage::{Ignored, Refused, Used};
+    use super::super::row::Usage::{Ignored, Used};
     use super::*;
 
     /// The directives that redis.conf of Redis 7.0.15 names, by what is done with them here.
-    const OF_REDIS: [(&str, &str); 4] = [
+    const OF_REDIS: [(&str, &str); 3] = [
         (
             "used",
             "oom-score-adj oom-score-adj-values acl-pubsub-default aclfile acllog-max-len \
@@ -631,7 +592,13 @@ mod tests {
          stop-writes-on-bgsave-error masterauth masteruser repl-backlog-size \
          repl-backlog-ttl repl-ping-replica-period repl-timeout replica-announce-ip \
          replica-announce-port replica-announced replica-priority replica-read-only \
-         replica-serve-stale-data tls-replication replicaof",
+         replica-serve-stale-data tls-replication replicaof cluster-enabled \
+         cluster-allow-pubsubshard-when-down cluster-allow-reads-when-down \
+         cluster-allow-replica-migration cluster-announce-bus-port cluster-announce-hostname \
+         cluster-announce-ip cluster-announce-port cluster-announce-tls-port cluster-config-file \
+         cluster-link-sendbuf-limit cluster-migration-barrier cluster-node-timeout cluster-port \
+         cluster-preferred-endpoint-type cluster-replica-no-failover \
+         cluster-replica-validity-factor cluster-require-full-coverage",
         ),
         (
             "ignored",
@@ -640,12 +607,7 @@ mod tests {
          active-defrag-threshold-upper activerehashing always-show-logo \
          aof-rewrite-incremental-fsync \
          aof_rewrite_cpulist bgsave_cpulist bind-source-addr bio_cpulist \
-         cluster-allow-pubsubshard-when-down cluster-allow-reads-when-down \
-         cluster-allow-replica-migration cluster-announce-bus-port cluster-announce-hostname \
-         cluster-announce-ip cluster-announce-port cluster-announce-tls-port cluster-config-file \
-         cluster-link-sendbuf-limit cluster-migration-barrier cluster-node-timeout cluster-port \
-         cluster-preferred-endpoint-type cluster-replica-no-failover \
-         cluster-replica-validity-factor cluster-require-full-coverage crash-log-enabled \
+         crash-log-enabled \
          crash-memcheck-enabled daemonize  disable-thp dynamic-hz enable-module-command \
          ignore-warnings io-threads io-threads-do-reads jemalloc-bg-thread lazyfree-lazy-eviction \
          lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del \
@@ -659,7 +621,6 @@ mod tests {
          socket-mark-id  syslog-enabled syslog-facility \
          syslog-ident tls-dh-params-file  tls-session-cache-timeout",
         ),
-        ("refused", "cluster-enabled"),
         ("refused line", "loadmodule"),
     ];
 
@@ -667,30 +628,18 @@ mod tests {
         match Row::find(name.as_bytes()).map(|row| row.usage) {
             Some(Used) => "used",
             Some(Ignored(_)) => "ignored",
-            Some(Refused(_)) => "refused",
             None if REFUSED_LINES.iter().any(|(line, _)| *line == name) => "refused line",
             None => "unknown",
         }
     }
 
     #[test]
-    fn every_directive_of_redis_conf_is_used_ignored_or_refused() {
+    fn every_directive_of_redis_conf_is_used_or_ignored() {
         for (expected, names) in OF_REDIS {
             for name in names.split_ascii_whitespace() {
                 assert_eq!(usage(name), expected, "{name}");
             }
         }
-    }
-
-    #[test]
-    fn what_is_refused_has_a_harmless_default() {
-        for row in Row::all().filter(|row| matches!(row.usage, Refused(_))) {
-            assert_eq!(row.refusal(&Values::default()), None, "{}", row.name);
-            assert!([&b""[..], b"0", b"no"].contains(&&*row.default()), "{}", row.name);
-        }
-        let mut values = Values::default();
-        values.set(b"cluster-enabled", &[b"yes"]).expect("a value");
-        assert!(Row::find(b"cluster-enabled").is_some_and(|row| row.refusal(&values).is_some()));
     }
 
     #[test]

@@ -251,6 +251,7 @@ async fn accept_tcp(
                     laddr,
                     fd: i64::from(socket.as_raw_fd()),
                     local: from.ip().to_canonical().is_loopback(),
+                    is_tls: listening.is_encrypted,
                 };
                 let socket = match shared.tls.acceptor() {
                     _ if !listening.is_encrypted => UnregisteredSocket::Tcp(socket),
@@ -277,7 +278,7 @@ async fn accept_unix(
                 let Ok(socket) = stream.into_std() else { continue };
                 let fd = i64::from(socket.as_raw_fd());
                 let (id, addr) = (shared.engine.clients().reserve(), name.clone());
-                let peer = Peer { id, addr, laddr: name.clone(), fd, local: true };
+                let peer = Peer { id, addr, laddr: name.clone(), fd, local: true, is_tls: false };
                 admit(&shared, &senders, UnregisteredSocket::Unix(socket), peer);
             }
             Err(error) => failed(&error).await,

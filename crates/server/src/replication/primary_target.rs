@@ -95,7 +95,10 @@ impl PrimaryTarget {
         }
         drop(history);
         *target = Target { primary: primary.clone(), number: target.number + 1 };
-        shared.config.set_primary(primary.as_ref());
+        // Of a node of a cluster its own file says what it follows.
+        if !shared.config.values().cluster_enabled {
+            shared.config.set_primary(primary.as_ref());
+        }
         shared.engine.follow(primary);
         let values = shared.config.values();
         replicas::require(shared, &values);

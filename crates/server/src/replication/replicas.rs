@@ -40,7 +40,8 @@ impl ReplicaCare {
             let pinged = self.pinged.get_or_insert(now);
             // With a PING the end would be further away.
             let catches_up = replication.failover().has_deadline()
-                || shared.engine.admin().holds_writes_for(Hold::Shutdown);
+                || shared.engine.admin().holds_writes_for(Hold::Shutdown)
+                || shared.engine.admin().holds_writes_for(Hold::Cluster);
             let is_due = now.saturating_sub(*pinged) >= seconds(values.repl_ping_replica_period);
             if is_due && !catches_up {
                 *pinged = now;

@@ -10,6 +10,7 @@ mod blocking;
 mod blocking_kill;
 mod client_limits;
 mod client_memory;
+mod cluster;
 mod configuration;
 mod connections;
 mod deploy;

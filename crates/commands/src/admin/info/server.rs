@@ -15,7 +15,8 @@ pub(super) fn server(page: &mut Page<'_, '_>) {
     page.line("redis_git_sha1", "00000000");
     page.line("redis_git_dirty", 0);
     page.line("redis_build_id", "0");
-    page.line("redis_mode", "standalone");
+    let is_node = page.call.engine.cluster().is_on();
+    page.line("redis_mode", if is_node { "cluster" } else { "standalone" });
     page.line("server_name", "perdura");
     page.line("perdura_version", &facts.version);
     page.line("os", &facts.os);

@@ -79,6 +79,16 @@ pub(crate) const RESTORE: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
+pub(crate) const RESTORE_ASKING: CommandSpec = CommandSpec {
+    name: "restore-asking",
+    summary: "An internal command for migrating keys in a cluster",
+    since: "3.0.0",
+    group: Group::Server,
+    flags: WRITE | DENYOOM | ASKING,
+    doc_flags: &["syscmd"],
+    ..RESTORE
+};
+
 fn dump(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     match txn.find(call.db(), &call.key(0)) {
         Some(entry) => call.out.bulk(read::payload(call.engine.config(), txn, &entry)?),

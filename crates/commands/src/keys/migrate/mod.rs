@@ -62,7 +62,7 @@ pub(crate) const MIGRATE: CommandSpec = CommandSpec {
     group: Group::Generic,
     arity: -6,
     flags: WRITE,
-    traits: TAKES_LONG | OWN_THREAD,
+    traits: TAKES_LONG | OWN_THREAD | MOVES_KEYS,
     acl: ACL_KEYSPACE | ACL_DANGEROUS,
     tips: &["nondeterministic_output"],
     keys: &[

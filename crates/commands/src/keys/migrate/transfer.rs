@@ -154,8 +154,10 @@ impl<'t> Transfer<'t, '_> {
 
     fn send(&mut self, key: usize, value: &Value, replace: bool) -> Done {
         let ttl = value.ttl.to_string();
+        let is_node = self.engine.cluster().is_on();
+        let name: &[u8] = if is_node { b"RESTORE-ASKING" } else { b"RESTORE" };
         let mut words: Vec<&[u8]> =
-            vec![b"RESTORE", self.keys[key].bytes(), ttl.as_bytes(), &value.payload];
+            vec![name, self.keys[key].bytes(), ttl.as_bytes(), &value.payload];
         if replace {
             words.push(b"REPLACE");
         }

@@ -13,6 +13,8 @@ pub enum Hold {
     Failover = 1,
     /// Replicas are to have everything before the server ends.
     Shutdown = 2,
+    /// A replica is to have everything before it becomes the primary (CLUSTER FAILOVER).
+    Cluster = 4,
 }
 
 /// The requests that must wait.

@@ -27,3 +27,5 @@ pub const OWN_THREAD: u32 = 1 << 10;
 pub const COMPILES: u32 = 1 << 11;
 /// Takes no longer than it weighs, so that a light one may be part of a run though it is not quick.
 pub const BOUNDED: u32 = 1 << 12;
+/// Moves keys to another server, so that it is executed here even for a slot that is open.
+pub const MOVES_KEYS: u32 = 1 << 13;

@@ -59,6 +59,7 @@ impl PrimaryWire {
             laddr: connected.local.map_or_else(String::new, |local| local.to_string()),
             fd: -1,
             local: connected.peer.ip().to_canonical().is_loopback(),
+            is_tls: is_encrypted,
         });
         // At once, also while this thread waits for data that somebody has locked.
         let (killed, socket) = (Arc::downgrade(&client), connected.socket);

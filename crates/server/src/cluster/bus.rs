@@ -1,0 +1,310 @@
+//! The task that owns the node's machine: it feeds it with messages and time, and does what the
+//! machine returns.
+//!
+//! The node's file is saved, and the view that clients are served by is replaced, before anything
+//! is sent that depends on it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use ::cluster::machine::Settings;
+use ::cluster::message::{Body, Message, Published, Text};
+use ::cluster::{Clock, Effect, LinkId, Machine, Moment, Policy, View};
+use commands::{Hold, Primary};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::file::NodeFile;
+use super::links::{LinkEvent, Links};
+use super::node::{ClusterNode, Order};
+use super::roles::Role;
+use crate::process::log;
+use crate::shared::Shared;
+
+/// The time between two looks at what is due.
+const TICK: Duration = Duration::from_millis(100);
+/// Messages that wait for the task.
+const WAITING: usize = 64;
+/// The least time that a connection to a node may take.
+const CONNECTS_WITHIN: Duration = Duration::from_millis(100);
+
+/// What the task is made of.
+pub(super) struct Parts {
+    pub(super) machine: Machine,
+    pub(super) policy: Policy,
+    pub(super) file: NodeFile,
+    pub(super) random: fastrand::Rng,
+    pub(super) roles: Sender<Role>,
+    pub(super) began: Instant,
+}
+
+/// The node.
+pub(super) struct Bus {
+    parts: Parts,
+    shared: Arc<Shared>,
+    links: Links,
+    events: Option<Receiver<LinkEvent>>,
+    /// `cluster-link-sendbuf-limit`.
+    limit: u64,
+    /// Whether the view says that the cluster is up.
+    is_seen_up: bool,
+    /// Whether the view has changed since shard channels were looked at.
+    has_other_view: bool,
+    /// Whether writes are paused for a replica that is to replace this node.
+    is_paused: bool,
+    /// Whether the node's file could not be saved: the node is at its end.
+    has_failed: bool,
+}
+
+impl Bus {
+    pub(super) fn new(parts: Parts, shared: &Arc<Shared>, node: &ClusterNode, limit: u64) -> Bus {
+        let (sender, events) = channel(WAITING);
+        Bus {
+            parts,
+            shared: Arc::clone(shared),
+            links: Links::new(sender, Arc::clone(&node.unsent)),
+            events: Some(events),
+            limit,
+            is_seen_up: false,
+            is_paused: false,
+            has_other_view: false,
+            has_failed: false,
+        }
+    }
+
+    /// Runs the node until the server ends.
+    pub(super) async fn run(
+        mut self,
+        mut orders: UnboundedReceiver<Order>,
+        listeners: Vec<std::net::TcpListener>,
+    ) {
+        let Some(mut events) = self.events.take() else { return };
+        for listener in listeners {
+            match TcpListener::from_std(listener) {
+                Ok(listener) => self.links.listen(listener),
+                Err(error) => {
+                    log::fatal(&format!("the cluster's bus cannot be listened on: {error}"));
+                    return self.shared.shutdown.fail();
+                }
+            }
+        }
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while !self.has_failed && !self.shared.shutdown.is_asked() {
+            tokio::select! {
+                _ = tick.tick() => {
+                    self.step(Machine::tick);
+                    self.shared.engine.redirect_blocked();
+                    if std::mem::take(&mut self.has_other_view) {
+                        self.shared.engine.drop_shard_channels();
+                    }
+                }
+                Some(order) = orders.recv() => self.obey(order),
+                Some(event) = events.recv() => self.take(event),
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Step(step, done) => {
+                self.step(step);
+                let _ = done.send(());
+            }
+            Order::Publish(published) => {
+                self.step(|machine, moment| machine.publish(&published, moment));
+            }
+            Order::Paused(link, message) => {
+                self.step(|machine, moment| machine.received(link, *message, moment));
+                if !self.is_paused {
+                    self.shared.engine.release_writes(Hold::Cluster);
+                }
+            }
+            Order::Settings(settings, policy, limit) => self.set(*settings, policy, limit),
+        }
+    }
+
+    fn set(&mut self, settings: Settings, policy: Policy, limit: u64) {
+        self.parts.machine.set_settings(settings);
+        (self.parts.policy, self.limit) = (policy, limit);
+        // The step ends what the settings began.
+        self.step(Machine::tick);
+        self.show();
+    }
+
+    fn take(&mut self, event: LinkEvent) {
+        match event {
+            LinkEvent::Accepted(stream) => self.accept(stream),
+            // The machine may have given it up meanwhile.
+            LinkEvent::Connected(link, stream) if self.parts.machine.knows(link) => {
+                self.links.open(link, stream);
+                self.step(|machine, moment| machine.connected(link, moment));
+            }
+            LinkEvent::Connected(..) => {}
+            LinkEvent::Received(link, message) if self.asks_for_pause(&message) => {
+                let _ = self.parts.roles.send(Role::Pause(link, message));
+            }
+            LinkEvent::Received(link, message) => {
+                self.step(|machine, moment| machine.received(link, *message, moment));
+            }
+            LinkEvent::Closed(link) => self.closed(link),
+        }
+    }
+
+    /// Returns true if a message is that of a replica of this node that is to replace it.
+    fn asks_for_pause(&self, message: &Message) -> bool {
+        let Message::Full(header, Body::StartFailover) = message else { return false };
+        let topology = self.parts.machine.topology();
+        let sender = topology.node(header.sender);
+        sender.is_some_and(|node| node.primary == Some(topology.my_id()))
+    }
+
+    fn accept(&mut self, stream: TcpStream) {
+        let text = |address: std::io::Result<SocketAddr>| {
+            let ip = address.ok().map(|address| address.ip().to_canonical().to_string());
+            ip.and_then(|ip| Text::parse(ip.as_bytes())).unwrap_or_default()
+        };
+        let (remote, local) = (text(stream.peer_addr()), text(stream.local_addr()));
+        let mut accepted = None;
+        self.step(|machine, moment| {
+            accepted = Some(machine.accepted(remote, local, moment));
+            Vec::new()
+        });
+        if let Some(link) = accepted {
+            self.links.open(link, stream);
+        }
+    }
+
+    fn closed(&mut self, link: LinkId) {
+        self.links.close(link);
+        self.step(|machine, moment| machine.closed(link, moment));
+    }
+
+    fn clock(&self) -> Clock {
+        let steady = self.parts.began.elapsed().as_millis() as u64;
+        Clock { steady, wall: self.shared.engine.clock().unix_ms() }
+    }
+
+    /// Returns for how long nothing of the primary was heard, in milliseconds.
+    fn data_age(&self, now_ms: u64) -> u64 {
+        let replication = self.shared.engine.replication();
+        let facts = replication.facts();
+        let since = if replication.is_linked() { &facts.heard_ms } else { &facts.lost_ms };
+        match since.load(Relaxed) {
+            0 => u64::MAX,
+            since => now_ms.saturating_sub(since),
+        }
+    }
+
+    fn step(&mut self, step: impl FnOnce(&mut Machine, &mut Moment<'_>) -> Vec<Effect>) {
+        let clock = self.clock();
+        let offset = self.shared.engine.replication().stream().end();
+        let data_age = self.data_age(clock.wall);
+        let is_synced = self.shared.engine.replication().is_linked();
+        let Parts { machine, random, .. } = &mut self.parts;
+        let effects = step(machine, &mut Moment { clock, offset, data_age, is_synced, random });
+        self.perform(effects);
+    }
+
+    fn perform(&mut self, effects: Vec<Effect>) {
+        let saves = effects.iter().filter_map(|effect| match effect {
+            Effect::Save { is_durable } => Some(*is_durable),
+            _ => None,
+        });
+        let is_changed = saves.clone().next().is_some();
+        if is_changed && !self.save(saves.into_iter().any(|is_durable| is_durable)) {
+            return;
+        }
+        if is_changed || self.parts.machine.is_up() != self.is_seen_up {
+            self.show();
+        }
+        let pauses = effects.iter().any(|effect| matches!(effect, Effect::Pause { .. }));
+        // One pause after the other: no write comes in between.
+        let effects = effects.into_iter().filter(|effect| !pauses || *effect != Effect::Resume);
+        effects.for_each(|effect| self.carry_out(effect));
+    }
+
+    /// Saves the node's file. Returns false if the node must stop, since it could not.
+    fn save(&mut self, is_durable: bool) -> bool {
+        let text = self.parts.machine.file(self.clock());
+        let Err(error) = self.parts.file.save(&text) else { return true };
+        let path = self.parts.file.path().display();
+        if !is_durable {
+            tracing::warn!("The cluster's file {path} cannot be saved: {error}");
+            return true;
+        }
+        log::fatal(&format!("the cluster's file {path} cannot be saved: {error}"));
+        self.has_failed = true;
+        self.shared.shutdown.fail();
+        false
+    }
+
+    /// Replaces the view that clients are served by.
+    fn show(&mut self) {
+        let is_up = self.parts.machine.is_up();
+        if is_up != self.is_seen_up {
+            let state = if is_up { "ok" } else { "fail" };
+            tracing::info!("Cluster state changed: {state}");
+        }
+        self.is_seen_up = is_up;
+        self.has_other_view = true;
+        let view = View::of(&self.parts.machine, self.parts.policy);
+        self.shared.engine.cluster().set_view(view);
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        let engine = &self.shared.engine;
+        match effect {
+            Effect::Save { .. } => {}
+            Effect::Connect { link, ip, port } => {
+                let timeout = self.parts.machine.settings().node_timeout;
+                let timeout = Duration::from_millis(timeout).max(CONNECTS_WITHIN);
+                self.links.connect(link, ip.as_str(), port, timeout);
+            }
+            Effect::Close(link) => self.links.close(link),
+            Effect::Send { link, message } => {
+                if !self.links.send(link, message, self.limit) {
+                    tracing::warn!("A node reads too slowly: its connection is closed");
+                    self.closed(link);
+                }
+            }
+            Effect::Follow { ip, port, .. } => {
+                let primary = Primary { host: ip.as_str().to_owned(), port };
+                let _ = self.parts.roles.send(Role::Follow(Some(primary)));
+            }
+            Effect::Lead => {
+                let _ = self.parts.roles.send(Role::Follow(None));
+            }
+            // Only asked for with settings that this server does not use yet.
+            Effect::Detach => {}
+            // Writes were paused before the machine got the message.
+            Effect::Pause { .. } => self.is_paused = true,
+            Effect::Resume => {
+                engine.release_writes(Hold::Cluster);
+                self.is_paused = false;
+            }
+            Effect::DropSlots(slots) => {
+                let _ = self.parts.roles.send(Role::DropSlots(slots));
+            }
+            Effect::Flush => {
+                let _ = self.parts.roles.send(Role::Flush);
+            }
+            Effect::Deliver(published) => self.deliver(&published),
+        }
+    }
+
+    fn deliver(&self, published: &Published) {
+        let engine = &self.shared.engine;
+        let (hub, after) = (engine.hub(), engine.durability().sent_after(0));
+        let Published { channel, message, is_sharded } = published;
+        if *is_sharded {
+            hub.publish_shard(channel, message, after);
+        } else {
+            hub.publish(channel, message, after);
+        }
+    }
+}

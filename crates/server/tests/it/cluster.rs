@@ -1,0 +1,285 @@
+//! Nodes of a Redis Cluster: what clients are told, moving slots, replicas and failovers, and nodes
+//! next to redis-server's.
+
+use std::time::{Duration, Instant};
+
+use testkit::{Client, Launch, Server, free_port};
+
+/// How long nodes may take to agree.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// `cluster-node-timeout`.
+const NODE_TIMEOUT: &str = "2000";
+
+/// A node, and the port of its bus.
+struct Node {
+    server: Server,
+    bus: u16,
+}
+
+impl Node {
+    fn start(launch: Launch) -> Node {
+        let bus = free_port();
+        let bus_port = bus.to_string();
+        let args = ["--cluster-enabled", "yes", "--cluster-node-timeout", NODE_TIMEOUT];
+        let launch = launch.args(args).args(["--cluster-port", bus_port.as_str()]);
+        Node { server: launch.start(), bus }
+    }
+
+    fn client(&self) -> Client {
+        self.server.client()
+    }
+
+    fn id(&self) -> String {
+        self.client().run("CLUSTER MYID").text()
+    }
+
+    /// Returns how the others are to send clients here.
+    fn name(&self) -> String {
+        format!("127.0.0.1:{}", self.server.port())
+    }
+
+    #[track_caller]
+    fn meet(&self, other: &Node) {
+        let line = format!("CLUSTER MEET 127.0.0.1 {} {}", other.server.port(), other.bus);
+        self.client().check(&line, "OK");
+    }
+}
+
+#[track_caller]
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "it takes too long until {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn is_up(node: &Node) -> bool {
+    node.client().run("CLUSTER INFO").text().contains("cluster_state:ok")
+}
+
+/// The slots of `{a}`, `{b}` and `{c}` are in the first, second and third of these ranges.
+const RANGES: [&str; 3] = ["10924 16383", "0 5460", "5461 10923"];
+
+/// Makes a cluster of three primaries.
+#[track_caller]
+fn join(nodes: &[Node]) {
+    for (at, (node, range)) in nodes.iter().zip(RANGES).enumerate() {
+        node.client().check(&format!("CLUSTER SET-CONFIG-EPOCH {}", at + 1), "OK");
+        node.client().check(&format!("CLUSTER ADDSLOTSRANGE {range}"), "OK");
+    }
+    nodes[1..].iter().for_each(|node| nodes[0].meet(node));
+    wait_until("all nodes see the cluster up", || nodes.iter().all(is_up));
+}
+
+fn three() -> Vec<Node> {
+    let nodes: Vec<Node> = (0..3).map(|_| Node::start(Launch::perdura_volatile())).collect();
+    join(&nodes);
+    nodes
+}
+
+#[test]
+fn nodes_send_clients_to_each_other() {
+    let nodes = three();
+    let (mut a, b) = (nodes[0].client(), &nodes[1]);
+    a.check("CLUSTER KEYSLOT {a}", "(integer) 15495");
+    a.check("CLUSTER KEYSLOT {b}", "(integer) 3300");
+    a.check("SET {a} 1", "OK");
+    a.check("GET {a}", "\"1\"");
+    a.check("SET {b} 1", &format!("(error) MOVED 3300 {}", b.name()));
+    let crossed = "(error) CROSSSLOT Keys in request don't hash to the same slot";
+    a.check("MSET {a} 1 {b} 1", crossed);
+    a.check("MSET {a}1 1 {a}2 2", "OK");
+    a.check("SELECT 1", "(error) ERR SELECT is not allowed in cluster mode");
+    a.check("SELECT 0", "OK");
+    a.check("EVAL \"return redis.call('get', KEYS[1])\" 1 {a}", "\"1\"");
+    let moved = format!("(error) MOVED 3300 {}", b.name());
+    a.check("EVAL \"return redis.call('get', KEYS[1])\" 1 {b}", &moved);
+    let script = a.run("EVAL \"return redis.call('get', '{b}')\" 0").text();
+    assert!(script.contains("attempted to access a non local key in a cluster node"), "{script}");
+    a.check("SSUBSCRIBE {b}", &moved);
+    // All that arrives together is answered in its place.
+    let commands: Vec<Vec<&str>> =
+        ["SET {a} 2", "SET {b} 2", "GET {a}"].map(|line| line.split(' ').collect()).into();
+    let replies = a.pipeline(&commands).expect("replies");
+    let replies: Vec<String> = replies.iter().map(ToString::to_string).collect();
+    assert_eq!(replies, ["OK", &moved, "\"2\""]);
+}
+
+#[test]
+fn a_transaction_is_in_one_slot_that_is_served_here() {
+    let nodes = three();
+    let mut a = nodes[0].client();
+    let moved = format!("(error) MOVED 3300 {}", nodes[1].name());
+    for (lines, expected) in [
+        (&["SET {a} 1", "GET {a}"][..], "[OK, \"1\"]"),
+        (
+            &["SET {a} 1", "SET {b} 1"],
+            "(error) EXECABORT Transaction discarded because of previous errors.",
+        ),
+        // Slots 15495 and 11298.
+        (
+            &["SET {a} 1", "SET {d} 1"],
+            "(error) CROSSSLOT Keys in request don't hash to the same slot",
+        ),
+    ] {
+        a.check("MULTI", "OK");
+        for line in lines {
+            let is_ours = !line.contains("{b}");
+            a.check(line, if is_ours { "QUEUED" } else { &moved });
+        }
+        a.check("EXEC", expected);
+        a.check("GET {a}", "\"1\"");
+    }
+}
+
+#[test]
+fn a_slot_moves_with_its_keys() {
+    let nodes = three();
+    let (mut a, mut b) = (nodes[0].client(), nodes[1].client());
+    let (from, to) = (nodes[0].id(), nodes[1].id());
+    for line in ["SET {a}1 1", "SET {a}2 2"] {
+        a.check(line, "OK");
+    }
+    a.check("CLUSTER COUNTKEYSINSLOT 15495", "(integer) 2");
+    a.check("CLUSTER GETKEYSINSLOT 15495 0", "[]");
+    assert_eq!(a.run("CLUSTER GETKEYSINSLOT 15495 10").items().len(), 2);
+    let mut blocked = nodes[0].client();
+    blocked.send(&["BLPOP", "{a}9", "0"]).expect("a connection");
+    let waits = || nodes[0].client().info("clients")["blocked_clients"] == "1";
+    wait_until("a client waits", waits);
+    let mut listener = nodes[0].client();
+    listener.check("SSUBSCRIBE {a}", "[\"ssubscribe\", \"{a}\", (integer) 1]");
+    b.check(&format!("CLUSTER SETSLOT 15495 IMPORTING {from}"), "OK");
+    a.check(&format!("CLUSTER SETSLOT 15495 MIGRATING {to}"), "OK");
+    // What is here is served, what is not may be there.
+    let ask = format!("(error) ASK 15495 {}", nodes[1].name());
+    a.check("GET {a}1", "\"1\"");
+    a.check("GET {a}3", &ask);
+    a.check("SET {a}3 3", &ask);
+    let again = "(error) TRYAGAIN Multiple keys request during rehashing of slot";
+    a.check("MGET {a}1 {a}3", again);
+    b.check("GET {a}3", &format!("(error) MOVED 15495 {}", nodes[0].name()));
+    for (line, reply) in [("SET {a}3 3", "OK"), ("GET {a}3", "\"3\"")] {
+        b.check("ASKING", "OK");
+        b.check(line, reply);
+    }
+    b.check("GET {a}3", &format!("(error) MOVED 15495 {}", nodes[0].name()));
+    let refused = "(error) ERR Can't assign hashslot 15495 to a different node while I still hold \
+                   keys for this hash slot.";
+    a.check(&format!("CLUSTER SETSLOT 15495 NODE {to}"), refused);
+    let port = nodes[1].server.port();
+    a.check(&format!("MIGRATE 127.0.0.1 {port} \"\" 0 5000 KEYS {{a}}1 {{a}}2"), "OK");
+    a.check("GET {a}1", &ask);
+    for client in [&mut b, &mut a] {
+        client.check(&format!("CLUSTER SETSLOT 15495 NODE {to}"), "OK");
+    }
+    b.check("MGET {a}1 {a}2 {a}3", "[\"1\", \"2\", \"3\"]");
+    let moved = format!("(error) MOVED 15495 {}", nodes[1].name());
+    a.check("GET {a}1", &moved);
+    assert_eq!(blocked.receive().expect("a reply").to_string(), moved);
+    let message = listener.receive().expect("a message").to_string();
+    assert_eq!(message, "[\"sunsubscribe\", \"{a}\", (integer) 0]");
+    listener.check("SSUBSCRIBE {a}", &moved);
+    listener.check("PING", "PONG");
+    let third = || nodes[2].client().run("GET {a}1").text();
+    wait_until("the third node knows the owner", || third().ends_with(&nodes[1].name()));
+}
+
+#[test]
+fn a_node_that_was_killed_is_in_its_cluster_again() {
+    let mut nodes = three();
+    let id = nodes[0].id();
+    for _ in 0..2 {
+        nodes[0].server.kill();
+        nodes[0].server.start_again();
+        assert_eq!(nodes[0].id(), id);
+        wait_until("it sees the cluster up", || is_up(&nodes[0]));
+        nodes[0].client().check("SET {a} 1", "OK");
+        let moved = format!("(error) MOVED 3300 {}", nodes[1].name());
+        nodes[0].client().check("GET {b}", &moved);
+    }
+}
+
+/// Returns true if a node is a replica that has its primary's data.
+fn is_linked(node: &Node) -> bool {
+    let fields = node.client().info("replication");
+    fields.get("master_link_status").is_some_and(|status| status == "up")
+}
+
+fn add_replica(nodes: &[Node], replica: &Node, of: usize) {
+    replica.meet(&nodes[0]);
+    let id = nodes[of].id();
+    let knows = || replica.client().run("CLUSTER NODES").text().contains(&id);
+    wait_until("the replica knows its primary", knows);
+    let line = format!("CLUSTER REPLICATE {id}");
+    wait_until("it may replicate", || replica.client().run(&line).is_ok());
+    // Else they ignore what the replica asks.
+    let line = format!("CLUSTER REPLICAS {id}");
+    let is_known = |node: &Node| node.client().run(&line).items().len() == 1;
+    wait_until("all know the replica", || nodes.iter().all(is_known));
+    wait_until("the replica has the data", || is_linked(replica) && is_up(replica));
+}
+
+#[test]
+fn a_replica_takes_the_place_of_its_primary() {
+    let mut nodes = three();
+    nodes[0].client().check("SET {a} 1", "OK");
+    let replica = Node::start(Launch::perdura_volatile());
+    add_replica(&nodes, &replica, 0);
+    let mut client = replica.client();
+    client.check("GET {a}", &format!("(error) MOVED 15495 {}", nodes[0].name()));
+    client.check("READONLY", "OK");
+    client.check("GET {a}", "\"1\"");
+    client.check("SET {a} 2", &format!("(error) MOVED 15495 {}", nodes[0].name()));
+    client.check("READWRITE", "OK");
+    client.check("GET {a}", &format!("(error) MOVED 15495 {}", nodes[0].name()));
+    // With the primary's consent, and back.
+    let takes = |node: &Node| node.client().run("SET {a} 2").is_ok();
+    wait_until("the replica is known", || replica.client().run("CLUSTER FAILOVER").is_ok());
+    wait_until("the replica takes writes", || takes(&replica));
+    wait_until("the old primary replicates", || is_linked(&nodes[0]));
+    wait_until("it fails over", || nodes[0].client().run("CLUSTER FAILOVER").is_ok());
+    wait_until("the old primary takes writes", || takes(&nodes[0]));
+    wait_until("the replica follows again", || is_linked(&replica));
+    // Without the primary.
+    nodes[0].server.kill();
+    wait_until("the replica takes writes", || takes(&replica));
+    replica.client().check("GET {a}", "\"2\"");
+    nodes[0].server.start_again();
+    wait_until("the old primary replicates", || is_linked(&nodes[0]));
+}
+
+#[test]
+fn messages_reach_the_clients_of_other_nodes() {
+    let nodes = three();
+    let (mut listener, mut publisher) = (nodes[2].client(), nodes[0].client());
+    listener.check("SUBSCRIBE news", "[\"subscribe\", \"news\", (integer) 1]");
+    publisher.check("PUBLISH news hello", "(integer) 0");
+    let message = listener.receive().expect("a message").to_string();
+    assert_eq!(message, "[\"message\", \"news\", \"hello\"]");
+}
+
+#[test]
+fn nodes_are_next_to_those_of_redis() {
+    let nodes: Vec<Node> =
+        [Launch::perdura_volatile(), Launch::redis(), Launch::perdura_volatile()]
+            .into_iter()
+            .map(Node::start)
+            .collect();
+    join(&nodes);
+    nodes[0].client().check("SET {a} 1", "OK");
+    nodes[0].client().check("GET {b}", &format!("(error) MOVED 3300 {}", nodes[1].name()));
+    nodes[1].client().check("GET {a}", &format!("(error) MOVED 15495 {}", nodes[0].name()));
+    let slots = |node: &Node| node.client().run("CLUSTER SLOTS").to_string();
+    wait_until("both show the same", || slots(&nodes[0]) == slots(&nodes[1]));
+}
+
+#[test]
+fn a_server_that_is_no_node_says_so() {
+    let server = Launch::perdura_volatile().start();
+    let refused = "(error) ERR This instance has cluster support disabled";
+    for line in ["CLUSTER INFO", "CLUSTER HELP", "CLUSTER KEYSLOT a", "READONLY", "ASKING"] {
+        server.client().check(line, refused);
+    }
+}
