@@ -7,7 +7,7 @@ MINUTES ?= 1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
-.PHONY: run build test packages kill differential peer roundtrip model waits effects thresholds clients compat dax crash mutate nightly miri tsan aarch64 release image check-package crates semver python deny bench lint doc ci
+.PHONY: run build test packages kill differential peer roundtrip model cluster waits effects thresholds clients compat dax crash mutate nightly miri tsan aarch64 release image check-package crates semver python deny bench lint doc ci
 
 # Serves 127.0.0.1:$(PORT) over ./data: a pool, with a journal unless ./data is mounted with DAX. ARGS takes further
 # options of perdura-server.
@@ -68,6 +68,10 @@ roundtrip: packages
 # Random calls of the library and a model in memory: make model MINUTES=10, or one area: ONLY=calls, waits, threads or syncs.
 model:
 	@MODEL_MINUTES=$(MINUTES) cargo test --quiet --release --package perdura --test model -- $(ONLY)
+
+# Simulated clusters that lose messages, nodes and time, SEEDS of them: make cluster SEEDS=600
+cluster:
+	@CLUSTER_SEEDS=$(or $(SEEDS),100) cargo test --quiet --release --package perdura-cluster --test it -- agreement::after
 
 # What replies, pushes and wake-ups wait for, by CASES random requests around a write that the log does not have yet, for each way to
 # persist and policy: make waits CASES=5000 SEED=7

@@ -325,6 +325,8 @@ const SERVER: &[&str] = &[
     "cluster/error",
     "cluster/file",
     "cluster/links",
+    "cluster/drop_slots",
+    "cluster/pulse",
     "cluster/roles",
     "cluster/bus",
     "cluster/start",

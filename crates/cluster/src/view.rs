@@ -47,6 +47,17 @@ impl View {
         View { topology, health, endpoint: policy.endpoint, served }
     }
 
+    /// Returns the same view of a cluster that is down.
+    pub fn down(&self) -> View {
+        let health = Health { is_up: false, ..self.health };
+        View { health, served: SlotSet::new(), ..self.clone() }
+    }
+
+    /// Returns true if keys of a slot may be here: this node or its primary has it, or imports it.
+    pub fn may_hold(&self, slot: u16) -> bool {
+        self.is_of_my_shard(slot) || self.topology.importing_from(slot).is_some()
+    }
+
     /// Returns true if every request for a slot belongs here.
     #[inline]
     pub fn serves(&self, slot: u16) -> bool {

@@ -25,7 +25,8 @@ const ENDED: &str = "ERR the server is shutting down";
 /// The node, as the server runs it.
 pub trait Node: Send + Sync {
     /// Takes a step, and waits until what follows from it was done and the view is that after it.
-    fn step(&self, step: NodeStep);
+    /// Returns false if the node has ended, or could not do it.
+    fn step(&self, step: NodeStep) -> bool;
 
     /// Sends a message to other nodes, soon.
     fn publish(&self, message: Published);
@@ -87,12 +88,12 @@ impl Cluster {
         step: impl FnOnce(&mut Machine, &mut Moment<'_>) -> (T, Vec<Effect>) + Send + 'static,
     ) -> Result<T, Failure> {
         let (answer, answered) = sync_channel(1);
-        self.node()?.step(Box::new(move |machine, moment| {
+        let is_done = self.node()?.step(Box::new(move |machine, moment| {
             let (result, effects) = step(machine, moment);
             let _ = answer.send(result);
             effects
         }));
-        answered.try_recv().map_err(|_| ENDED.into())
+        answered.try_recv().ok().filter(|_| is_done).ok_or_else(|| ENDED.into())
     }
 }
 
@@ -108,12 +109,19 @@ pub struct InCluster {
     pub is_read_only: bool,
     /// Whether it is the server's own, which may use every key.
     pub(crate) is_exempt: bool,
+    /// Whether it is the server's own, which deletes keys that are not to be here.
+    pub(crate) drops: bool,
 }
 
 impl InCluster {
     /// Returns the part of a session that may use every key.
     pub(crate) fn exempt() -> InCluster {
         InCluster { is_exempt: true, ..InCluster::default() }
+    }
+
+    /// Returns the part of a session that deletes keys that are not to be here, and no others.
+    pub(crate) fn dropping() -> InCluster {
+        InCluster { drops: true, ..InCluster::exempt() }
     }
 
     /// Notes that the next command may use a slot that is being imported: ASKING.

@@ -128,6 +128,8 @@ pub struct LinkFacts {
     pub read_to: AtomicU64,
     /// Whether this server's data is of another history than its primary's, as that has said.
     pub needs_dump: AtomicBool,
+    /// Whether this server, as a replica, has nothing of its primary's data, or half of it.
+    pub lacks_data: AtomicBool,
 }
 
 impl LinkFacts {
@@ -145,6 +147,7 @@ impl LinkFacts {
     pub fn linked(&self, offset: u64) {
         self.lost_ms.store(0, Relaxed);
         self.needs_dump.store(false, Relaxed);
+        self.lacks_data.store(false, Relaxed);
         self.read_to.store(offset, Relaxed);
     }
 

@@ -208,15 +208,13 @@ fn store(effect: Effect, shared: &Shared, values: &Values) {
             admin.latency.set_threshold_ms(values.latency_monitor_threshold);
             admin.tracking.store(values.latency_tracking, Relaxed);
         }
-        Effect::SetCluster => {
+        Effect::SetCluster | Effect::ListenOnPort | Effect::ListenWithTls => {
             if let Some(node) = shared.cluster.get() {
                 node.set_settings(values);
             }
         }
         Effect::ReadWhenNeeded
-        | Effect::ListenOnPort
         | Effect::ListenOnAddresses
-        | Effect::ListenWithTls
         | Effect::ConfigureTls
         | Effect::SetPassword
         | Effect::ChangeDir

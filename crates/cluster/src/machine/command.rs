@@ -323,6 +323,7 @@ impl Machine {
         }
         me.config_epoch = epoch;
         self.topology.current_epoch = self.topology.current_epoch.max(epoch);
+        self.save_durably();
         self.changed(moment)
     }
 

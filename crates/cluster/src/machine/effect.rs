@@ -17,6 +17,9 @@ pub struct Moment<'a> {
     pub data_age: u64,
     /// Whether this node, as a replica, has its primary's data and receives its stream.
     pub is_synced: bool,
+    /// Whether this node, as a replica, has all data of some moment of its primary's, if an old
+    /// one. It has not while it receives a copy.
+    pub has_data: bool,
     /// Random numbers.
     pub random: &'a mut fastrand::Rng,
 }

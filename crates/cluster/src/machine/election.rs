@@ -61,7 +61,8 @@ impl Machine {
         if !is_manual && (!has_failed || self.settings.replica_no_failover) {
             return;
         }
-        if !is_manual && self.is_data_old(moment) {
+        // Whoever leads without the data has everybody drop it.
+        if !moment.has_data || !is_manual && self.is_data_old(moment) {
             return;
         }
         let wait = self.settings.node_timeout.saturating_mul(2).max(MIN_WAIT);

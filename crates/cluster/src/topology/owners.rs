@@ -6,9 +6,13 @@ use crate::id::Id;
 use crate::slot::{SLOTS, SlotSet};
 
 /// The owners of all slots.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Owners {
-    of_slot: Vec<Option<Id>>,
+    /// For each slot the place of its owner in `places`: sessions keep copies of this, and an ID
+    /// for each slot takes twenty times as much.
+    of_slot: Vec<u16>,
+    /// The first one is of no node.
+    places: Vec<Option<Id>>,
     of_node: BTreeMap<Id, Owned>,
     none: SlotSet,
 }
@@ -19,10 +23,19 @@ struct Owned {
     count: usize,
 }
 
+impl PartialEq for Owners {
+    fn eq(&self, other: &Owners) -> bool {
+        self.of_node == other.of_node
+    }
+}
+
+impl Eq for Owners {}
+
 impl Owners {
     pub(crate) fn new() -> Owners {
         Owners {
-            of_slot: vec![None; usize::from(SLOTS)],
+            of_slot: vec![0; usize::from(SLOTS)],
+            places: vec![None],
             of_node: BTreeMap::new(),
             none: SlotSet::new(),
         }
@@ -30,7 +43,24 @@ impl Owners {
 
     /// Returns the owner of a slot.
     pub(crate) fn owner(&self, slot: u16) -> Option<Id> {
-        self.of_slot.get(usize::from(slot)).copied().flatten()
+        let place = *self.of_slot.get(usize::from(slot))?;
+        self.places.get(usize::from(place)).copied().flatten()
+    }
+
+    /// Returns the place of a node, and makes one if it has none. There are no more nodes with
+    /// slots than slots.
+    fn place(&mut self, node: Option<Id>) -> u16 {
+        let Some(node) = node else { return 0 };
+        let at = |places: &[Option<Id>], wanted| {
+            places.iter().skip(1).position(|place| *place == wanted).map(|at| at + 1)
+        };
+        let place = at(&self.places, Some(node)).or_else(|| at(&self.places, None));
+        let place = place.unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() - 1
+        });
+        self.places[place] = Some(node);
+        place as u16
     }
 
     /// Returns the slots of a node.
@@ -50,16 +80,21 @@ impl Owners {
 
     /// Gives a slot to a node, or to none.
     pub(crate) fn assign(&mut self, slot: u16, node: Option<Id>) {
-        let Some(owner) = self.of_slot.get_mut(usize::from(slot)) else { return };
-        if let Some(before) = std::mem::replace(owner, node)
+        if slot >= SLOTS {
+            return;
+        }
+        if let Some(before) = self.owner(slot)
             && let Some(owned) = self.of_node.get_mut(&before)
         {
             owned.slots.remove(slot);
             owned.count -= 1;
             if owned.count == 0 {
                 self.of_node.remove(&before);
+                let place = self.of_slot[usize::from(slot)];
+                self.places[usize::from(place)] = None;
             }
         }
+        self.of_slot[usize::from(slot)] = self.place(node);
         if let Some(node) = node {
             let owned = self.of_node.entry(node).or_default();
             owned.slots.add(slot);

@@ -75,20 +75,20 @@ pub struct Presence {
     pub has_some: bool,
     /// Some are not.
     pub lacks_some: bool,
-    /// There is more than one key.
+    /// There are two different keys.
     pub are_many: bool,
 }
 
-impl FromIterator<bool> for Presence {
+impl<'k> FromIterator<(&'k [u8], bool)> for Presence {
     /// Returns which keys are here, of which each is here or not.
-    fn from_iter<I: IntoIterator<Item = bool>>(keys: I) -> Presence {
-        let (mut presence, mut count) = (Presence::default(), 0);
-        for is_here in keys {
+    fn from_iter<I: IntoIterator<Item = (&'k [u8], bool)>>(keys: I) -> Presence {
+        let (mut presence, mut first) = (Presence::default(), None);
+        for (key, is_here) in keys {
             presence.has_some |= is_here;
             presence.lacks_some |= !is_here;
-            count += 1;
+            presence.are_many |= *first.get_or_insert(key) != key;
         }
-        Presence { are_many: count > 1, ..presence }
+        presence
     }
 }
 

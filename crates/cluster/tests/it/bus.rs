@@ -104,7 +104,8 @@ impl State {
         let steady = self.began.elapsed().as_millis() as u64;
         let clock = Clock { steady, wall: wall as u64 };
         let (offset, random) = (self.offset, &mut self.random);
-        let mut moment = Moment { clock, offset, data_age: 0, is_synced: true, random };
+        let mut moment =
+            Moment { clock, offset, data_age: 0, is_synced: true, has_data: true, random };
         step(&mut self.machine, &mut moment)
     }
 

@@ -45,6 +45,21 @@ fn a_replica_takes_the_place_of_a_failed_primary() {
 }
 
 #[test]
+fn a_replica_without_data_does_not_take_the_place_of_its_primary() {
+    let mut world = cluster(6, 4);
+    let replicas = 3..6;
+    replicas.for_each(|node| world.nodes[node].is_loading = true);
+    world.crash(0);
+    world.command(3, |machine, moment| {
+        machine.command_failover(Failover::Force, moment).expect("a replica")
+    });
+    world.run(10 * TIMEOUT);
+    assert!((3..6).all(|node| !world.nodes[node].leads()), "without data");
+    world.nodes[3].is_loading = false;
+    world.run_until(BOUND, "the replica leads", |world| world.nodes[3].leads());
+}
+
+#[test]
 fn a_minority_stops_and_elects_nobody() {
     let mut world = cluster(6, 3);
     // One primary and its replica, and the other four.

@@ -124,8 +124,14 @@ fn lies_never_cause_a_panic_and_the_table_stays_whole() {
             steady += random.u64(..3000);
             let clock = Clock { steady, wall: random.u64(..) };
             let offset = random.u64(..100);
-            let mut moment =
-                Moment { clock, offset, data_age: 0, is_synced: true, random: &mut random };
+            let mut moment = Moment {
+                clock,
+                offset,
+                data_age: 0,
+                is_synced: true,
+                has_data: true,
+                random: &mut random,
+            };
             if links.len() < 6 {
                 links.push(machine.accepted(ip(1), ip(0), &moment));
             }

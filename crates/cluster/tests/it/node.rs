@@ -30,6 +30,8 @@ pub(crate) struct Node {
     pub(crate) follows: Option<Id>,
     /// When it heard of its primary last.
     pub(crate) heard_at: u64,
+    /// Whether it receives a copy of its primary's data, and has none meanwhile.
+    pub(crate) is_loading: bool,
     pub(crate) random: fastrand::Rng,
     settings: Settings,
     /// A mistake: nothing is saved.
@@ -58,6 +60,7 @@ impl Node {
             offset: 0,
             follows: None,
             heard_at: 0,
+            is_loading: false,
             random,
             settings,
             forgets_saves: false,
@@ -83,7 +86,8 @@ impl Node {
             clock,
             offset: self.offset,
             data_age,
-            is_synced: true,
+            is_synced: !self.is_loading,
+            has_data: !self.is_loading,
             random: &mut self.random,
         };
         let effects = step(machine, &mut moment);

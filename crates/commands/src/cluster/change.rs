@@ -140,7 +140,9 @@ pub(super) fn set_slot(call: &mut Call<'_>) -> Done {
     }
     call.engine.transact(call, Scope::Shard(shard), |call, txn| {
         let mut has_keys = false;
-        for_each_in_slot(txn, number, &mut |_| has_keys = true);
+        if matches!(action, SetSlot::Node(_)) {
+            for_each_in_slot(txn, number, &mut |_| has_keys = true);
+        }
         change(call, move |machine, moment| {
             machine.command_set_slot(number, action, has_keys, moment)
         })

@@ -149,6 +149,7 @@ const BUDGETS: &[Budget] = &[
     row("move", &["SET key:# $"], "MOVE key:# 1", NEW),
     row("copy", &["SET {#}a $"], "COPY {#}a {#}b", NEW),
     row("restore", &["SET from:# $"], "RESTORE key:# 0 ^from:#", NEW),
+    row("restore-asking", &["SET from:# $"], "RESTORE-ASKING key:# 0 ^from:#", NEW),
     row("swapdb", &["SET key:# $"], "SWAPDB 0 1", RECORD),
     row("flushdb", &["SET key:# $"], "FLUSHDB", SHARDS * RECORD),
     row("flushall", &["SET key:# $"], "FLUSHALL", SHARDS * RECORD),

@@ -11,14 +11,16 @@
 
 use ::cluster::View;
 use ::cluster::topology::route::{Presence, Request as Wanted, Route, Slots};
-use keyspace::{Key, Txn};
+use keyspace::{Key, Txn, slot};
 
 use super::call::Call;
+use super::queue;
 use super::slots::{slots_of, takes_channels};
 use super::step::Step;
 use crate::cluster::InCluster;
 use crate::engine::Engine;
 use crate::failure::{Done, Failure};
+use crate::observe::state::Hold;
 use crate::session::Session;
 use crate::table::Command;
 use crate::table::spec::{ASKING, CommandSpec, MOVES_KEYS, WRITE};
@@ -27,12 +29,16 @@ use crate::table::spec::{ASKING, CommandSpec, MOVES_KEYS, WRITE};
 const NOT_LOCAL: &str = "ERR Script attempted to access a non local key in a cluster node";
 const OTHER_SLOT: &str = "ERR Script attempted to access keys that do not hash to the same slot";
 const DOWN: &str = "ERR Script attempted to execute a command while the cluster is down";
+/// The error of a write that was admitted before writes were paused for CLUSTER FAILOVER.
+const PAUSED: &str = "TRYAGAIN Writes are paused while a replica takes over";
+/// The error of the server's own deletion of a key that belongs here by now.
+const NOT_DROPPED: &str = "ERR the slot is this node's again";
 const READS_ONLY: &str =
     "ERR Script attempted to execute a write command while the cluster is down and readonly";
 
 /// Returns which keys are here.
 pub(super) fn presence(session: &Session, keys: &[Key<'_>], txn: &Txn<'_>) -> Presence {
-    keys.iter().map(|key| txn.peek(session.db, key).is_some()).collect()
+    keys.iter().map(|key| (key.bytes(), txn.peek(session.db, key).is_some())).collect()
 }
 
 /// Returns what decides where a request belongs, but for its slots.
@@ -60,7 +66,12 @@ impl Engine {
     /// Refuses a call that belongs to another node by now. The shards of its keys are locked.
     #[inline]
     pub(super) fn check_place_locked(&self, call: &Call<'_>, txn: &Txn<'_>) -> Done {
-        if !self.cluster().is_on() || call.keys.is_empty() || call.session.replay {
+        if !self.cluster().is_on() || call.session.replay {
+            return Ok(());
+        }
+        let is_write = || queue::may_write(self, call.session, call.command, call.args);
+        self.check_hold(call.session, is_write)?;
+        if call.keys.is_empty() {
             return Ok(());
         }
         let step = Step::in_call(call);
@@ -79,7 +90,19 @@ impl Engine {
         if !self.cluster().is_on() || session.replay {
             return Ok(());
         }
+        let is_write = |step: &Step<'_>| queue::may_write(self, session, step.command, step.args);
+        self.check_hold(session, || steps.iter().any(is_write))?;
         self.check_steps_locked(session, command.spec, steps, txn)
+    }
+
+    /// Refuses a write that was admitted before writes were paused for a replica that takes over,
+    /// which was told since that nothing more comes.
+    fn check_hold(&self, session: &Session, is_write: impl FnOnce() -> bool) -> Done {
+        let is_exempt = session.cluster.as_deref().is_some_and(|part| part.is_exempt);
+        if self.admin().holds_writes_for(Hold::Cluster) && !is_exempt && is_write() {
+            return Err(PAUSED.into());
+        }
+        Ok(())
     }
 
     fn check_steps_locked(
@@ -89,9 +112,15 @@ impl Engine {
         steps: &[Step<'_>],
         txn: &Txn<'_>,
     ) -> Done {
-        let Some(part) = session.cluster.as_deref().filter(|part| !part.is_exempt) else {
-            return Ok(());
-        };
+        let Some(part) = session.cluster.as_deref() else { return Ok(()) };
+        if part.is_exempt {
+            let view = self.cluster().view().filter(|_| part.drops);
+            let may_hold = |step: &Step<'_>| {
+                let mut slots = step.keys.iter().map(|key| slot(key.bytes()));
+                view.as_ref().is_some_and(|view| slots.any(|slot| view.may_hold(slot)))
+            };
+            return if steps.iter().any(may_hold) { Err(NOT_DROPPED.into()) } else { Ok(()) };
+        }
         let slots = steps.iter().fold(Slots::None, |slots, step| {
             slots.and(slots_of(step.command.spec, step.args, step.keys))
         });
@@ -106,8 +135,8 @@ impl Engine {
         let is_pubsub = steps.iter().any(|step| takes_channels(step.command.spec));
         let wanted = Wanted { slots, is_pubsub, ..wanted(part, spec, is_write) };
         let keys = steps.iter().flat_map(|step| step.keys);
-        let route =
-            view.route(wanted, || keys.map(|key| txn.peek(session.db, key).is_some()).collect());
+        let is_here = |key: &Key<'_>| txn.peek(session.db, key).is_some();
+        let route = view.route(wanted, || keys.map(|key| (key.bytes(), is_here(key))).collect());
         refusal(session, &view, route)
     }
 
@@ -128,7 +157,9 @@ impl Engine {
     /// Returns true if the view of the cluster is still the one that a session has used.
     pub(super) fn has_current_view(&self, session: &Session) -> bool {
         let part = session.cluster.as_deref();
-        !self.cluster().is_on() || part.is_some_and(|part| part.is_current(self.cluster()))
+        !self.cluster().is_on()
+            || part.is_some_and(|part| part.is_current(self.cluster()))
+                && !self.admin().holds_writes_for(Hold::Cluster)
     }
 
     /// Refuses a command of a script whose keys are not here. The shards of the keys are locked.

@@ -23,7 +23,8 @@ use crate::observe::hooks;
 use crate::scripts::running::LongSince;
 use crate::session::Session;
 use crate::table::spec::{
-    ADMIN, COMPILES, IMMEDIATE, LONG, MANY_WORDS, READONLY, SKIP_MONITOR, TAKES_LONG, WRITE,
+    ADMIN, COMPILES, CommandSpec, Group, IMMEDIATE, LONG, MANY_WORDS, READONLY, SKIP_MONITOR,
+    TAKES_LONG, WRITE,
 };
 use crate::table::{Command, Lookup};
 use crate::wait::stop::stop_waiting;
@@ -259,9 +260,14 @@ impl Engine {
             && self.memory_limits().free_for(call.args.iter().map(|arg| arg.len()).sum(), tries)
     }
 
+    /// Returns false for what a node of a cluster alone has to ask, elsewhere.
+    fn may_take_long(&self, spec: &CommandSpec) -> bool {
+        spec.group != Group::Cluster || self.cluster().is_on()
+    }
+
     fn dispatch(&self, call: &mut Call<'_>) -> Done {
         let spec = call.command.spec;
-        let takes_long = spec.is(TAKES_LONG)
+        let takes_long = spec.is(TAKES_LONG) && self.may_take_long(spec)
             || spec.is(COMPILES) && has_long_text(call.args)
             || has_large_arguments(call);
         if takes_long && call.may_move() {

@@ -129,10 +129,10 @@ impl Engine {
         self.replication().ask(self.replication().stream().end());
     }
 
-    /// Waits until writes that had begun before they were paused have ended, unless a script runs
-    /// for too long.
-    pub fn end_running_writes(&self) {
-        drop(self.lock_all_by_thread());
+    /// Waits until writes that had begun before they were paused have ended. Returns false if a
+    /// script runs for too long.
+    pub fn end_running_writes(&self) -> bool {
+        self.lock_all_by_thread().is_ok()
     }
 
     /// Pauses writes, and what the store deletes by itself.

@@ -41,6 +41,14 @@ impl Engine {
         session
     }
 
+    /// Returns a session by which the server itself deletes keys of slots that other nodes have. Of
+    /// slots that this node has again its commands are refused.
+    pub fn connect_to_drop_slots(&self) -> Session {
+        let mut session = self.connect_itself();
+        session.cluster = Some(Box::new(InCluster::dropping()));
+        session
+    }
+
     /// Returns a session that executes what this server receives as a replica, in the history of
     /// `epoch`: not checked, and passed on to the stream as it came.
     pub fn connect_to_primary(&self, epoch: u64) -> Session {

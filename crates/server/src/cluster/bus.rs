@@ -6,22 +6,23 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use ::cluster::machine::Settings;
 use ::cluster::message::{Body, Message, Published, Text};
-use ::cluster::{Clock, Effect, LinkId, Machine, Moment, Policy, View};
-use commands::{Hold, Primary};
+use ::cluster::{Clock, Effect, LinkId, Machine, Moment, Policy, SlotSet, View};
+use commands::Primary;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel};
+use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::file::NodeFile;
 use super::links::{LinkEvent, Links};
-use super::node::{ClusterNode, Order};
-use super::roles::Role;
+use super::node::{Arriving, ClusterNode, Order, weight};
+use super::pulse::Pulse;
+use super::roles::{Following, Role};
 use crate::process::log;
 use crate::shared::Shared;
 
@@ -39,7 +40,9 @@ pub(super) struct Parts {
     pub(super) file: NodeFile,
     pub(super) random: fastrand::Rng,
     pub(super) roles: Sender<Role>,
+    pub(super) slots: Sender<SlotSet>,
     pub(super) began: Instant,
+    pub(super) pulse: Arc<Pulse>,
 }
 
 /// The node.
@@ -56,6 +59,12 @@ pub(super) struct Bus {
     has_other_view: bool,
     /// Whether writes are paused for a replica that is to replace this node.
     is_paused: bool,
+    /// Since when they are being paused for one, on the thread of roles.
+    pausing: Option<Instant>,
+    /// The bytes of what clients have published that wait for this task.
+    waiting: Arc<AtomicU64>,
+    /// Whether the node's file is to be saved at the next tick.
+    is_save_due: bool,
     /// Whether the node's file could not be saved: the node is at its end.
     has_failed: bool,
 }
@@ -71,15 +80,18 @@ impl Bus {
             limit,
             is_seen_up: false,
             is_paused: false,
+            pausing: None,
+            waiting: Arc::clone(&node.waiting),
             has_other_view: false,
             has_failed: false,
+            is_save_due: false,
         }
     }
 
     /// Runs the node until the server ends.
     pub(super) async fn run(
         mut self,
-        mut orders: UnboundedReceiver<Order>,
+        mut arriving: Arriving,
         listeners: Vec<std::net::TcpListener>,
     ) {
         let Some(mut events) = self.events.take() else { return };
@@ -96,15 +108,20 @@ impl Bus {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !self.has_failed && !self.shared.shutdown.is_asked() {
             tokio::select! {
+                // What clients publish waits while there is anything else.
+                biased;
                 _ = tick.tick() => {
+                    self.beat();
                     self.step(Machine::tick);
+                    self.save_if_due();
                     self.shared.engine.redirect_blocked();
                     if std::mem::take(&mut self.has_other_view) {
                         self.shared.engine.drop_shard_channels();
                     }
                 }
-                Some(order) = orders.recv() => self.obey(order),
+                Some(order) = arriving.orders.recv() => self.obey(order),
                 Some(event) = events.recv() => self.take(event),
+                Some(published) = arriving.published.recv() => self.publish(&published),
             }
         }
     }
@@ -113,18 +130,47 @@ impl Bus {
         match order {
             Order::Step(step, done) => {
                 self.step(step);
-                let _ = done.send(());
-            }
-            Order::Publish(published) => {
-                self.step(|machine, moment| machine.publish(&published, moment));
-            }
-            Order::Paused(link, message) => {
-                self.step(|machine, moment| machine.received(link, *message, moment));
-                if !self.is_paused {
-                    self.shared.engine.release_writes(Hold::Cluster);
+                self.save_if_due();
+                if !self.has_failed {
+                    let _ = done.send(());
                 }
             }
+            Order::Paused(link, message, have_ended) => self.paused(link, *message, have_ended),
             Order::Settings(settings, policy, limit) => self.set(*settings, policy, limit),
+        }
+    }
+
+    fn beat(&mut self) {
+        let limit = self.parts.machine.settings().node_timeout;
+        if self.parts.pulse.beat(self.clock().steady, limit) {
+            self.show();
+        }
+    }
+
+    fn publish(&mut self, published: &Published) {
+        self.waiting.fetch_sub(weight(published), Relaxed);
+        self.step(|machine, moment| machine.publish(published, moment));
+    }
+
+    /// Goes on with a failover for which writes are paused by now. The replica may have given it up
+    /// meanwhile, or running writes could not be waited for.
+    fn paused(&mut self, link: LinkId, message: Message, have_ended: bool) {
+        let limit = self.parts.machine.settings().manual_failover_timeout;
+        let limit = Duration::from_millis(limit);
+        let is_late = self.pausing.take().is_some_and(|since| since.elapsed() > limit);
+        if have_ended && !is_late {
+            self.step(|machine, moment| machine.received(link, message, moment));
+        }
+        if !self.is_paused {
+            let _ = self.parts.roles.send(Role::Release);
+        }
+    }
+
+    /// Lets clients write again, unless writes are being paused for another failover.
+    fn resume(&mut self) {
+        self.is_paused = false;
+        if self.pausing.is_none() {
+            let _ = self.parts.roles.send(Role::Release);
         }
     }
 
@@ -146,7 +192,11 @@ impl Bus {
             }
             LinkEvent::Connected(..) => {}
             LinkEvent::Received(link, message) if self.asks_for_pause(&message) => {
-                let _ = self.parts.roles.send(Role::Pause(link, message));
+                // One at a time: the replica is told by every PING.
+                if self.pausing.is_none() {
+                    self.pausing = Some(Instant::now());
+                    let _ = self.parts.roles.send(Role::Pause(link, message));
+                }
             }
             LinkEvent::Received(link, message) => {
                 self.step(|machine, moment| machine.received(link, *message, moment));
@@ -202,11 +252,21 @@ impl Bus {
 
     fn step(&mut self, step: impl FnOnce(&mut Machine, &mut Moment<'_>) -> Vec<Effect>) {
         let clock = self.clock();
-        let offset = self.shared.engine.replication().stream().end();
-        let data_age = self.data_age(clock.wall);
-        let is_synced = self.shared.engine.replication().is_linked();
+        let engine = &self.shared.engine;
+        let replication = engine.replication();
+        let lacks_data = replication.is_replica()
+            && (replication.facts().lacks_data.load(Relaxed)
+                || engine.keyspace().is_syncing()
+                || engine.config().loading());
+        let (offset, data_age) = match lacks_data {
+            true => (0, u64::MAX),
+            false => (replication.stream().end(), self.data_age(clock.wall)),
+        };
+        let is_synced = replication.is_linked() && !lacks_data;
+        let has_data = !lacks_data;
         let Parts { machine, random, .. } = &mut self.parts;
-        let effects = step(machine, &mut Moment { clock, offset, data_age, is_synced, random });
+        let mut moment = Moment { clock, offset, data_age, is_synced, has_data, random };
+        let effects = step(machine, &mut moment);
         self.perform(effects);
     }
 
@@ -216,7 +276,9 @@ impl Bus {
             _ => None,
         });
         let is_changed = saves.clone().next().is_some();
-        if is_changed && !self.save(saves.into_iter().any(|is_durable| is_durable)) {
+        let is_durable = saves.into_iter().any(|is_durable| is_durable);
+        self.is_save_due |= is_changed;
+        if is_durable && !self.save(true) {
             return;
         }
         if is_changed || self.parts.machine.is_up() != self.is_seen_up {
@@ -228,8 +290,16 @@ impl Bus {
         effects.for_each(|effect| self.carry_out(effect));
     }
 
+    /// Saves what need not be durable before others hear of it, once for all messages of a tick.
+    fn save_if_due(&mut self) {
+        if self.is_save_due {
+            self.save(false);
+        }
+    }
+
     /// Saves the node's file. Returns false if the node must stop, since it could not.
     fn save(&mut self, is_durable: bool) -> bool {
+        self.is_save_due = false;
         let text = self.parts.machine.file(self.clock());
         let Err(error) = self.parts.file.save(&text) else { return true };
         let path = self.parts.file.path().display();
@@ -257,7 +327,6 @@ impl Bus {
     }
 
     fn carry_out(&mut self, effect: Effect) {
-        let engine = &self.shared.engine;
         match effect {
             Effect::Save { .. } => {}
             Effect::Connect { link, ip, port } => {
@@ -272,9 +341,10 @@ impl Bus {
                     self.closed(link);
                 }
             }
-            Effect::Follow { ip, port, .. } => {
+            Effect::Follow { ip, port, is_new_history, .. } => {
                 let primary = Primary { host: ip.as_str().to_owned(), port };
-                let _ = self.parts.roles.send(Role::Follow(Some(primary)));
+                let following = Following { primary, is_new_history };
+                let _ = self.parts.roles.send(Role::Follow(Some(following)));
             }
             Effect::Lead => {
                 let _ = self.parts.roles.send(Role::Follow(None));
@@ -283,12 +353,9 @@ impl Bus {
             Effect::Detach => {}
             // Writes were paused before the machine got the message.
             Effect::Pause { .. } => self.is_paused = true,
-            Effect::Resume => {
-                engine.release_writes(Hold::Cluster);
-                self.is_paused = false;
-            }
+            Effect::Resume => self.resume(),
             Effect::DropSlots(slots) => {
-                let _ = self.parts.roles.send(Role::DropSlots(slots));
+                let _ = self.parts.slots.send(slots);
             }
             Effect::Flush => {
                 let _ = self.parts.roles.send(Role::Flush);

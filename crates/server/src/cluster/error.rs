@@ -18,6 +18,14 @@ pub enum ClusterError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The node's file cannot be saved.
+    #[error("the cluster's file {path} cannot be saved: {source}", path = path.display())]
+    Unsaved {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The node's file is damaged.
     #[error("{path}: {source}", path = path.display())]
     Damaged {

@@ -31,7 +31,7 @@ impl NodeFile {
         &self.path
     }
 
-    /// Replaces its text, durably.
+    /// Replaces its text, durably in any case: an older text that had to be durable may be there.
     pub(super) fn save(&self, text: &str) -> io::Result<()> {
         rewrite::overwrite(&self.path, text.as_bytes())
     }

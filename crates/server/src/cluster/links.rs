@@ -15,9 +15,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::AbortHandle;
 
 use super::unsent::Unsent;
 use crate::net::listen;
+
+/// For how long what waits is sent on a connection that ends.
+const SENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Something that happened to a connection.
 pub(super) enum LinkEvent {
@@ -38,10 +42,11 @@ pub(super) struct Links {
     unsent: Arc<Unsent>,
 }
 
-/// The side of a connection that the bus holds. The connection ends when this is dropped.
+/// The side of a connection that the bus holds.
 struct Outgoing {
     messages: UnboundedSender<Vec<u8>>,
     unsent: Arc<AtomicU64>,
+    task: AbortHandle,
 }
 
 impl Links {
@@ -90,14 +95,20 @@ impl Links {
         let (messages, outgoing) = unbounded_channel();
         let unsent = Arc::new(AtomicU64::new(0));
         self.unsent.links().insert(link, Arc::clone(&unsent));
-        self.open.insert(link, Outgoing { messages, unsent: Arc::clone(&unsent) });
-        tokio::spawn(converse(link, stream, outgoing, unsent, self.events.clone()));
+        let events = self.events.clone();
+        let task = tokio::spawn(converse(link, stream, outgoing, Arc::clone(&unsent), events));
+        self.open.insert(link, Outgoing { messages, unsent, task: task.abort_handle() });
     }
 
-    /// Ends a connection.
+    /// Ends a connection: what waits is sent, unless the node does not read it.
     pub(super) fn close(&mut self, link: LinkId) {
-        self.open.remove(&link);
         self.unsent.links().remove(&link);
+        let Some(Outgoing { messages, task, .. }) = self.open.remove(&link) else { return };
+        drop(messages);
+        tokio::spawn(async move {
+            tokio::time::sleep(SENDS_WITHIN).await;
+            task.abort();
+        });
     }
 
     /// Sends a message. Returns false if more than `limit` bytes wait already.

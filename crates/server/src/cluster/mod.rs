@@ -8,16 +8,20 @@
 //! - `settings`: what the directives say.
 //! - `file`: the node's file.
 //! - `links`: connections to other nodes; `unsent`: what waits on them.
-//! - `roles`: replicating, being a primary again, deleting keys.
+//! - `roles`: replicating, being a primary again, pausing writes.
+//! - `drop_slots`: deleting the keys of slots that other nodes have.
+//! - `pulse`: what is done when the task does not get on.
 //! - `bus`: the task.
 //! - `node`: the handle by which others reach it.
 //! - `start`, `error`: making this server a node, and why that fails.
 
 mod bus;
+mod drop_slots;
 mod error;
 mod file;
 mod links;
 pub(crate) mod node;
+mod pulse;
 mod roles;
 mod settings;
 mod start;

@@ -1,6 +1,7 @@
 //! The handle by which commands and the configuration reach the node.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use ::cluster::machine::Settings;
@@ -17,25 +18,47 @@ use crate::config::Values;
 pub(super) enum Order {
     /// Take a step, and say when all that follows from it was done.
     Step(NodeStep, SyncSender<()>),
-    /// Tell other nodes what a client has published.
-    Publish(Published),
-    /// Take this message, by which a replica asks that writes are paused: they are.
-    Paused(LinkId, Box<Message>),
+    /// Take this message, by which a replica asks that writes are paused: they are, or could not
+    /// be.
+    Paused(LinkId, Box<Message>, bool),
     /// Obey other settings.
     Settings(Box<Settings>, Policy, u64),
 }
 
+/// How many bytes of messages that clients have published may wait for the task. Others are
+/// dropped.
+const PUBLISHED: u64 = 64 << 20;
+
 /// The node, as others see it.
 pub(crate) struct ClusterNode {
     orders: UnboundedSender<Order>,
+    published: UnboundedSender<Published>,
+    pub(super) waiting: Arc<AtomicU64>,
     pub(super) unsent: Arc<Unsent>,
+    /// The port of the bus, which stays when that for clients changes.
+    bus_port: u16,
+}
+
+/// What arrives at the task of the bus.
+pub(super) struct Arriving {
+    pub(super) orders: UnboundedReceiver<Order>,
+    /// What clients have published: it waits while there is anything else to do.
+    pub(super) published: UnboundedReceiver<Published>,
+}
+
+/// Returns the bytes that a message takes while it waits.
+pub(super) fn weight(message: &Published) -> u64 {
+    (message.channel.len() + message.message.len()) as u64 + 64
 }
 
 impl ClusterNode {
-    /// Returns a handle, and where its orders arrive.
-    pub(super) fn new() -> (ClusterNode, UnboundedReceiver<Order>) {
-        let (orders, received) = unbounded_channel();
-        (ClusterNode { orders, unsent: Arc::default() }, received)
+    /// Returns a handle, and where arrives what it is given.
+    pub(super) fn new(bus_port: u16) -> (ClusterNode, Arriving) {
+        let (orders, ordered) = unbounded_channel();
+        let (published, passed_on) = unbounded_channel();
+        let (waiting, unsent) = (Arc::default(), Arc::default());
+        let node = ClusterNode { orders, published, waiting, unsent, bus_port };
+        (node, Arriving { orders: ordered, published: passed_on })
     }
 
     /// Gives an order to the task.
@@ -45,22 +68,25 @@ impl ClusterNode {
 
     /// Puts other settings into effect, soon.
     pub(crate) fn set_settings(&self, values: &Values) {
-        let settings = Box::new(settings::of_machine(values));
+        let settings = Box::new(settings::of_machine(values, self.bus_port));
         let limit = values.cluster_link_sendbuf_limit;
         let _ = self.orders.send(Order::Settings(settings, settings::policy(values), limit));
     }
 }
 
 impl commands::ClusterNode for ClusterNode {
-    fn step(&self, step: NodeStep) {
+    fn step(&self, step: NodeStep) -> bool {
         let (done, waits) = sync_channel(1);
-        if self.orders.send(Order::Step(step, done)).is_ok() {
-            let _ = waits.recv();
-        }
+        self.orders.send(Order::Step(step, done)).is_ok() && waits.recv().is_ok()
     }
 
     fn publish(&self, message: Published) {
-        let _ = self.orders.send(Order::Publish(message));
+        let weight = weight(&message);
+        if self.waiting.fetch_add(weight, Relaxed) + weight > PUBLISHED
+            || self.published.send(message).is_err()
+        {
+            self.waiting.fetch_sub(weight, Relaxed);
+        }
     }
 
     fn unsent(&self) -> Vec<(LinkId, u64)> {

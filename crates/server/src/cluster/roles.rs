@@ -1,33 +1,38 @@
-//! What the node decides of this server's data: whom it replicates, and which keys are not its own
-//! any more. A thread does it, one after the other, since it waits for locks.
+//! What the node decides of this server's role: whom it replicates, and when writes are paused. A
+//! thread does it, in order, since it waits for locks.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use ::cluster::LinkId;
 use ::cluster::message::Message;
-use ::cluster::{LinkId, SlotSet};
-use commands::{Hold, Primary, Session};
-use keyspace::{Db, slot};
+use commands::{Hold, Primary};
 use resp::{Protocol, Writer};
 
 use super::node::Order;
 use crate::host::Server;
+use crate::process::log;
 use crate::threads::contained::contained;
 
-/// Keys that are deleted by one command.
-const AT_ONCE: usize = 100;
-
-/// A change of the role, or of the data that follows from one.
+/// A change of the role.
 pub(super) enum Role {
     /// Replicate a primary; nobody if this server is one.
-    Follow(Option<Primary>),
+    Follow(Option<Following>),
     /// Delete all keys.
     Flush,
-    /// Delete the keys of slots.
-    DropSlots(SlotSet),
     /// Pause writes, and give the node this message, by which a replica asks for it, when those
     /// that had begun have ended: the node then says up to where the stream goes.
     Pause(LinkId, Box<Message>),
+    /// Let clients write again, when all that was sent before was done.
+    Release,
+}
+
+/// A primary to replicate.
+pub(super) struct Following {
+    pub(super) primary: Primary,
+    /// Whether this server has nothing of its data.
+    pub(super) is_new_history: bool,
 }
 
 /// Starts the thread. It ends when nobody can send to it any more.
@@ -40,57 +45,41 @@ pub(super) fn start(server: &Arc<Server>) -> std::io::Result<Sender<Role>> {
 
 fn run(server: &Server, roles: &Receiver<Role>) {
     for role in roles {
-        contained("a change of this node's role", || take(server, role));
+        let done = contained("a change of this node's role", || take(server, role));
+        if done.is_none() {
+            log::fatal("this node's role could not be changed: it cannot go on");
+            server.shared.shutdown.fail();
+        }
     }
 }
 
 fn take(server: &Server, role: Role) {
+    let engine = &server.shared.engine;
     match role {
-        Role::Follow(primary) => {
+        Role::Follow(following) => {
+            if following.as_ref().is_some_and(|following| following.is_new_history) {
+                engine.replication().facts().lacks_data.store(true, Relaxed);
+            }
+            let primary = following.map(|following| following.primary);
             if let Err(error) = server.target.follow(&server.shared, primary) {
                 tracing::error!("The node's role cannot be changed: {error}");
             }
         }
         Role::Flush => {
-            let mut session = server.shared.engine.connect_itself();
-            execute(server, &mut session, &[b"FLUSHALL"]);
+            let mut out = Writer::new(Protocol::Resp2);
+            let _ = engine.execute(&mut engine.connect_itself(), &[b"FLUSHALL"], &mut out);
+            if out.as_bytes().starts_with(b"-") {
+                let why = String::from_utf8_lossy(out.as_bytes()).into_owned();
+                tracing::warn!("The keys of a node that was reset are not deleted: {why}");
+            }
         }
-        Role::DropSlots(slots) => drop_slots(server, &slots),
         Role::Pause(link, message) => {
-            server.shared.engine.hold_writes(Hold::Cluster);
-            server.shared.engine.end_running_writes();
+            engine.hold_writes(Hold::Cluster);
+            let have_ended = engine.end_running_writes();
             if let Some(node) = server.shared.cluster.get() {
-                node.order(Order::Paused(link, message));
+                node.order(Order::Paused(link, message, have_ended));
             }
         }
-    }
-}
-
-fn drop_slots(server: &Server, slots: &SlotSet) {
-    let engine = &server.shared.engine;
-    let mut session = engine.connect_itself();
-    for shard in 0..engine.keyspace().shards() {
-        let mut keys: Vec<Vec<u8>> = Vec::new();
-        let txn = engine.keyspace().begin_one(shard, engine.clock().unix_ms());
-        txn.database(Db::default()).for_each(&mut |key, _| {
-            if slots.has(slot(key)) {
-                keys.push(key.to_vec());
-            }
-        });
-        drop(txn);
-        for some in keys.chunks(AT_ONCE) {
-            let mut words: Vec<&[u8]> = vec![b"DEL"];
-            words.extend(some.iter().map(Vec::as_slice));
-            execute(server, &mut session, &words);
-        }
-    }
-}
-
-fn execute(server: &Server, session: &mut Session, words: &[&[u8]]) {
-    let mut out = Writer::new(Protocol::Resp2);
-    let _ = server.shared.engine.execute(session, words, &mut out);
-    if out.as_bytes().starts_with(b"-") {
-        let why = String::from_utf8_lossy(out.as_bytes()).into_owned();
-        tracing::warn!("Keys of slots that are not this node's cannot be deleted: {why}");
+        Role::Release => engine.release_writes(Hold::Cluster),
     }
 }

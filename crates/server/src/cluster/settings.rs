@@ -26,8 +26,8 @@ fn text(bytes: &[u8]) -> Text {
     Text::parse(bytes).unwrap_or_default()
 }
 
-/// Returns the machine's settings.
-pub(super) fn of_machine(values: &Values) -> Settings {
+/// Returns the machine's settings, with the port on which the bus is listened on.
+pub(super) fn of_machine(values: &Values, bus_port: u16) -> Settings {
     let or = |announced: u16, own: u16| if announced == 0 { own } else { announced };
     Settings {
         node_timeout: values.cluster_node_timeout,
@@ -42,7 +42,7 @@ pub(super) fn of_machine(values: &Values) -> Settings {
         ports: NodePorts {
             tcp: or(values.cluster_announce_port, values.port),
             tls: or(values.cluster_announce_tls_port, values.tls_port),
-            bus: or(values.cluster_announce_bus_port, bus_port(values)),
+            bus: or(values.cluster_announce_bus_port, bus_port),
         },
         announced: Announced {
             host_name: text(&values.cluster_announce_hostname),

@@ -1,5 +1,6 @@
 //! Making this server a node of a cluster.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,10 +12,11 @@ use super::bus::{Bus, Parts};
 use super::error::ClusterError;
 use super::file::NodeFile;
 use super::node::ClusterNode;
-use super::{roles, settings};
+use super::pulse::{self, Pulse};
+use super::{drop_slots, roles, settings};
 use crate::host::Server;
 use crate::net::listen;
-use crate::process::machine;
+use crate::process::{log, machine};
 use crate::shared::Shared;
 
 /// A node whose file was read, and that does not run yet.
@@ -70,22 +72,35 @@ impl OpenNode {
     ) -> Result<(), ClusterError> {
         let OpenNode { file, topology, random } = self;
         let values = shared.config.values();
-        let machine = Machine::new(topology, settings::of_machine(&values));
-        let policy = settings::policy(&values);
         let port = settings::bus_port(&values);
+        let machine = Machine::new(topology, settings::of_machine(&values, port));
+        // Others must not learn an ID that a restart does not find.
+        let clock = Clock { steady: 0, wall: shared.engine.clock().unix_ms() };
+        let saved = file.save(&machine.file(clock));
+        saved.map_err(|source| ClusterError::Unsaved { path: file.path().into(), source })?;
+        let policy = settings::policy(&values);
         let listeners = listen::open(&values.bind.to_text(), port, values.tcp_backlog)?;
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let view = View::of(&machine, policy);
-        let (node, orders) = ClusterNode::new();
+        let (node, arriving) = ClusterNode::new(port);
         let node = Arc::new(node);
-        let roles = roles::start(server)?;
-        let parts = Parts { machine, policy, file, random, roles, began: Instant::now() };
+        let (roles, slots) = (roles::start(server)?, drop_slots::start(server)?);
+        let began = Instant::now();
+        let pulse = Arc::new(Pulse::default());
+        let parts =
+            Parts { machine, policy, file, random, roles, slots, began, pulse: Arc::clone(&pulse) };
         let bus = Bus::new(parts, shared, &node, values.cluster_link_sendbuf_limit);
         shared.engine.cluster().join(Arc::clone(&node) as Arc<dyn commands::ClusterNode>, view);
         let _ = shared.cluster.set(node);
-        std::thread::Builder::new()
-            .name("cluster".into())
-            .spawn(move || runtime.block_on(bus.run(orders, listeners)))?;
+        pulse::watch(pulse, began, shared)?;
+        let shared = Arc::clone(shared);
+        std::thread::Builder::new().name("cluster".into()).spawn(move || {
+            let run = AssertUnwindSafe(|| runtime.block_on(bus.run(arriving, listeners)));
+            if catch_unwind(run).is_err() {
+                log::fatal("the node of the cluster has panicked: it cannot go on");
+                shared.shutdown.fail();
+            }
+        })?;
         Ok(())
     }
 }

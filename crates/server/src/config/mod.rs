@@ -158,6 +158,9 @@ impl Config {
             let set = after.set_row(row, &words);
             set.map_err(|why| Refusal::Value { name, why })?;
         }
+        if let Some((name, why)) = refused(&after).into_iter().next() {
+            return Err(Refusal::Value { name: name.into(), why: why.into() });
+        }
         let is_change = |row: &&Row| row.text(&before) != row.text(&after) || row.external;
         let mut changed: Vec<&'static Row> = rows.into_iter().filter(is_change).collect();
         if let Err(refusal) = apply(&after, &changed) {

@@ -7,8 +7,10 @@ use testkit::{Client, Launch, Server, free_port};
 
 /// How long nodes may take to agree.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// `cluster-node-timeout`.
-const NODE_TIMEOUT: &str = "2000";
+/// `cluster-node-timeout` where nodes fail over: the others do not wait for it.
+const SHORT: &str = "2000";
+/// `cluster-node-timeout` elsewhere, so that a busy machine is not taken for a failed node.
+const LONG: &str = "15000";
 
 /// A node, and the port of its bus.
 struct Node {
@@ -18,9 +20,13 @@ struct Node {
 
 impl Node {
     fn start(launch: Launch) -> Node {
+        Node::with_timeout(launch, LONG)
+    }
+
+    fn with_timeout(launch: Launch, timeout: &str) -> Node {
         let bus = free_port();
         let bus_port = bus.to_string();
-        let args = ["--cluster-enabled", "yes", "--cluster-node-timeout", NODE_TIMEOUT];
+        let args = ["--cluster-enabled", "yes", "--cluster-node-timeout", timeout];
         let launch = launch.args(args).args(["--cluster-port", bus_port.as_str()]);
         Node { server: launch.start(), bus }
     }
@@ -73,7 +79,12 @@ fn join(nodes: &[Node]) {
 }
 
 fn three() -> Vec<Node> {
-    let nodes: Vec<Node> = (0..3).map(|_| Node::start(Launch::perdura_volatile())).collect();
+    three_with(LONG)
+}
+
+fn three_with(timeout: &str) -> Vec<Node> {
+    let start = |_| Node::with_timeout(Launch::perdura_volatile(), timeout);
+    let nodes: Vec<Node> = (0..3).map(start).collect();
     join(&nodes);
     nodes
 }
@@ -207,6 +218,21 @@ fn is_linked(node: &Node) -> bool {
     fields.get("master_link_status").is_some_and(|status| status == "up")
 }
 
+/// Has a replica replace its primary. It gives up after seconds if the machine is busy.
+#[track_caller]
+fn fail_over(replica: &Node) {
+    let leads = || replica.client().info("replication")["role"] == "master";
+    let asked = std::cell::Cell::new(None::<Instant>);
+    wait_until("the replica leads", || {
+        if asked.get().is_none_or(|at| at.elapsed() > Duration::from_secs(6))
+            && replica.client().run("CLUSTER FAILOVER").is_ok()
+        {
+            asked.set(Some(Instant::now()));
+        }
+        leads()
+    });
+}
+
 fn add_replica(nodes: &[Node], replica: &Node, of: usize) {
     replica.meet(&nodes[0]);
     let id = nodes[of].id();
@@ -223,9 +249,10 @@ fn add_replica(nodes: &[Node], replica: &Node, of: usize) {
 
 #[test]
 fn a_replica_takes_the_place_of_its_primary() {
-    let mut nodes = three();
-    nodes[0].client().check("SET {a} 1", "OK");
-    let replica = Node::start(Launch::perdura_volatile());
+    let mut nodes = three_with(SHORT);
+    let set = || nodes[0].client().run("SET {a} 1").is_ok();
+    wait_until("the first node takes writes", set);
+    let replica = Node::with_timeout(Launch::perdura_volatile(), SHORT);
     add_replica(&nodes, &replica, 0);
     let mut client = replica.client();
     client.check("GET {a}", &format!("(error) MOVED 15495 {}", nodes[0].name()));
@@ -236,16 +263,31 @@ fn a_replica_takes_the_place_of_its_primary() {
     client.check("GET {a}", &format!("(error) MOVED 15495 {}", nodes[0].name()));
     // With the primary's consent, and back.
     let takes = |node: &Node| node.client().run("SET {a} 2").is_ok();
-    wait_until("the replica is known", || replica.client().run("CLUSTER FAILOVER").is_ok());
+    fail_over(&replica);
     wait_until("the replica takes writes", || takes(&replica));
     wait_until("the old primary replicates", || is_linked(&nodes[0]));
-    wait_until("it fails over", || nodes[0].client().run("CLUSTER FAILOVER").is_ok());
+    fail_over(&nodes[0]);
     wait_until("the old primary takes writes", || takes(&nodes[0]));
     wait_until("the replica follows again", || is_linked(&replica));
     // Without the primary.
     nodes[0].server.kill();
     wait_until("the replica takes writes", || takes(&replica));
     replica.client().check("GET {a}", "\"2\"");
+    // Those who voted know it after a crash.
+    let epoch = |node: &Node| {
+        node.client()
+            .run("CLUSTER INFO")
+            .text()
+            .lines()
+            .find_map(|line| line.strip_prefix("cluster_my_epoch:").map(str::to_owned))
+    };
+    let voted = format!("lastVoteEpoch {}\n", epoch(&replica).expect("its epoch"));
+    for node in &mut nodes[1..] {
+        node.server.kill();
+        node.server.start_again();
+        let file = std::fs::read_to_string(node.server.folder().join("nodes.conf"));
+        assert!(file.expect("a file").contains(&voted), "the vote is kept");
+    }
     nodes[0].server.start_again();
     wait_until("the old primary replicates", || is_linked(&nodes[0]));
 }
@@ -255,9 +297,20 @@ fn messages_reach_the_clients_of_other_nodes() {
     let nodes = three();
     let (mut listener, mut publisher) = (nodes[2].client(), nodes[0].client());
     listener.check("SUBSCRIBE news", "[\"subscribe\", \"news\", (integer) 1]");
-    publisher.check("PUBLISH news hello", "(integer) 0");
-    let message = listener.receive().expect("a message").to_string();
-    assert_eq!(message, "[\"message\", \"news\", \"hello\"]");
+    // It reaches a node at most once: not while the connection to it is made anew.
+    let arrived = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !arrived.load(std::sync::atomic::Ordering::Relaxed) {
+                publisher.check("PUBLISH news hello", "(integer) 0");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let message = listener.receive();
+        arrived.store(true, std::sync::atomic::Ordering::Relaxed);
+        let message = message.expect("a message").to_string();
+        assert_eq!(message, "[\"message\", \"news\", \"hello\"]");
+    });
 }
 
 #[test]
@@ -273,6 +326,32 @@ fn nodes_are_next_to_those_of_redis() {
     nodes[1].client().check("GET {a}", &format!("(error) MOVED 15495 {}", nodes[0].name()));
     let slots = |node: &Node| node.client().run("CLUSTER SLOTS").to_string();
     wait_until("both show the same", || slots(&nodes[0]) == slots(&nodes[1]));
+}
+
+#[test]
+fn keys_of_a_slot_that_another_node_has_taken_go() {
+    let nodes = three();
+    let (mut a, mut b) = (nodes[0].client(), nodes[1].client());
+    a.check("MSET {a}1 1 {a}2 1 {a}3 1", "OK");
+    b.check(&format!("CLUSTER SETSLOT 15495 IMPORTING {}", nodes[0].id()), "OK");
+    b.check(&format!("CLUSTER SETSLOT 15495 NODE {}", nodes[1].id()), "OK");
+    wait_until("its keys are deleted", || nodes[0].client().run("DBSIZE").text() == "0");
+}
+
+#[test]
+fn an_epoch_is_kept_through_a_crash_and_is_not_told_if_it_cannot_be_saved() {
+    let mut node = Node::start(Launch::perdura_volatile());
+    node.client().check("CLUSTER SET-CONFIG-EPOCH 5", "OK");
+    node.server.kill();
+    node.server.start_again();
+    assert!(node.client().run("CLUSTER INFO").text().contains("cluster_my_epoch:5"));
+    let mut node = Node::start(Launch::perdura_volatile());
+    let file = node.server.folder().join("nodes.conf");
+    std::fs::remove_file(&file).expect("it is there");
+    std::fs::create_dir(&file).expect("a folder in its place");
+    let reply = node.client().try_call(&["CLUSTER", "SET-CONFIG-EPOCH", "5"]);
+    assert!(reply.is_err() || reply.is_ok_and(|reply| reply.is_error()), "it is not saved");
+    assert!(!node.server.wait().success(), "the server cannot go on");
 }
 
 #[test]

@@ -228,6 +228,33 @@ fn what_is_written_meanwhile_is_not_lost_and_nobody_waits() {
 }
 
 #[test]
+fn what_a_client_deletes_while_its_slot_moves_is_deleted_at_the_target() {
+    let bus = testkit::free_port().to_string();
+    let server = perdura().args(["--cluster-enabled", "yes", "--cluster-port", &bus]).start();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let (mut writer, mut client) = (server.client(), server.client());
+    writer.check("CLUSTER ADDSLOTSRANGE 0 16383", "OK");
+    let began = Instant::now();
+    while !writer.run("SET gone 1").is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(60), "the cluster is not up");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let migrating = std::thread::spawn(move || migrate(&mut client, port, &["gone", "0", "60000"]));
+    let mut target = ByHand::accept(&listener);
+    assert_eq!(target.names(), "SELECT 0");
+    // RESTORE-ASKING.
+    assert_eq!(target.names(), "gone 0");
+    writer.check("DEL gone", "(integer) 1");
+    target.answer("+OK\r\n+OK\r\n");
+    // A node that imports a slot serves it to those who ask.
+    assert_eq!(target.names(), "ASKING");
+    assert_eq!(target.names(), "DEL gone");
+    target.answer("+OK\r\n:1\r\n");
+    assert_eq!(migrating.join().expect("no panic"), "OK");
+}
+
+#[test]
 fn a_key_stays_if_the_right_to_it_is_taken_away_meanwhile() {
     let server = perdura().start();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

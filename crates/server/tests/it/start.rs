@@ -265,7 +265,10 @@ fn a_limit_of_addresses_that_leaves_too_few_is_named() {
 fn what_would_be_dangerous_to_ignore_is_refused_at_start() {
     let folder = Medium::Memory.scratch();
     for (arguments, says) in [
-        (vec!["--cluster-enabled", "yes"], "'cluster-enabled': cluster mode is not supported"),
+        (
+            vec!["--cluster-enabled", "yes", "--tls-cluster", "yes"],
+            "'tls-cluster': the nodes of a cluster do not speak TLS with each other yet",
+        ),
         (vec!["--port", "0", "--tls-port", "6380"], "No tls-cert-file configured!"),
         (vec!["--port", "0"], "Configured to not listen anywhere, exiting"),
         (vec!["--bind", ""], "Configured to not listen anywhere, exiting"),

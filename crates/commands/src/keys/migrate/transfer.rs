@@ -33,6 +33,8 @@ struct Sent<'e> {
     is_changed: Arc<AtomicBool>,
     /// True if the other server has it, or has deleted it again.
     is_taken: bool,
+    /// True if ASKING was sent before it, which has a reply of its own.
+    asked: bool,
 }
 
 impl Drop for Sent<'_> {
@@ -122,6 +124,7 @@ impl<'t> Transfer<'t, '_> {
             watch: None,
             is_changed: Arc::default(),
             is_taken: true,
+            asked: false,
         };
         let mut value = None;
         let keys = std::slice::from_ref(&self.keys[key]);
@@ -172,6 +175,11 @@ impl<'t> Transfer<'t, '_> {
     fn receive(&mut self, sent: &mut [Sent<'_>]) -> Done {
         let Some(target) = &mut self.target else { return Ok(()) };
         for key in sent {
+            if key.asked
+                && let Err(text) = target.reply()?
+            {
+                self.refusal.get_or_insert(text);
+            }
             match target.reply()? {
                 Ok(()) => key.is_taken = true,
                 Err(text) => drop(self.refusal.get_or_insert(text)),
@@ -219,7 +227,14 @@ impl<'t> Transfer<'t, '_> {
             let (value, mut again) = self.read(call, key)?;
             match (value, &mut self.target) {
                 (Some(value), _) => self.send(key, &value, true)?,
-                (None, Some(target)) => target.send(&[b"DEL", self.keys[key].bytes()])?,
+                (None, Some(target)) => {
+                    // A node that imports the slot refuses it otherwise.
+                    again.asked = self.engine.cluster().is_on();
+                    if again.asked {
+                        target.send(&[b"ASKING"])?;
+                    }
+                    target.send(&[b"DEL", self.keys[key].bytes()])?;
+                }
                 (None, None) => continue,
             }
             again.is_taken = false;

@@ -196,6 +196,12 @@ pub(crate) const WRITES: &[Write] = &[
             "RESTORE d 1 ^k ABSTTL",
         ],
     ),
+    write(
+        "restore-asking",
+        Any,
+        "cdmn",
+        &["RESTORE-ASKING d 0 ^k", "RESTORE-ASKING d 1 ^k REPLACE ABSTTL"],
+    ),
     write("swapdb", Any, "cdmn", &["SWAPDB 0 1", "SWAPDB 1 0", "SWAPDB 0 0"]),
     write("flushdb", Any, "d", &["FLUSHDB", "FLUSHDB ASYNC"]),
     write("flushall", Any, "d", &["FLUSHALL", "FLUSHALL SYNC"]),

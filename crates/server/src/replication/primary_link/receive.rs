@@ -329,6 +329,7 @@ impl<'s> Receiver<'s> {
             let log_off = LogOff::begin(log, self.server)?;
             // From here on this server has no history that anybody could continue.
             replication.stream().switch_off(next);
+            replication.facts().lacks_data.store(true, Relaxed);
             Ok((log_off, Loading::begin(self.server)))
         })?;
         let (log_off, loading) = switched.map_err(LinkError::Log)?;
@@ -344,7 +345,9 @@ impl<'s> Receiver<'s> {
                 replication.set_link_state(LinkState::Connected);
                 replication.replicas().forget();
                 replication.set_own_changes(false);
-                replication.stream().adopt(id, offset, db)
+                let position = replication.stream().adopt(id, offset, db);
+                replication.facts().lacks_data.store(false, Relaxed);
+                position
             })
         });
         drop((loading, log_off));
