@@ -421,6 +421,7 @@ fn serve_until_shutdown(
     if scrub.join().is_err() {
         tracing::warn!("The scrub ended by a panic");
     }
+    let went_well = went_well && !shared.shutdown.has_failed();
     let code = shut_down(shared, server, went_well);
     if let Some(endpoint) = endpoint {
         endpoint.stop();

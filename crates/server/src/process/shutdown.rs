@@ -54,13 +54,14 @@ impl Shutdown {
         self.asked.notify_one();
     }
 
-    /// Requests the end because the data cannot be loaded: the last line of the log has the reason.
+    /// Requests the end because the data cannot be loaded, or the node of a cluster cannot go on: the
+    /// last line of the log has the reason.
     pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Release);
         self.request(Request::default());
     }
 
-    /// Returns true if the data could not be loaded.
+    /// Returns true if the server ends since it cannot go on.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }

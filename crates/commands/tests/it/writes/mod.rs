@@ -200,7 +200,11 @@ pub(crate) const WRITES: &[Write] = &[
         "restore-asking",
         Any,
         "cdmn",
-        &["RESTORE-ASKING d 0 ^k", "RESTORE-ASKING d 1 ^k REPLACE ABSTTL"],
+        &[
+            "RESTORE-ASKING d 0 ^k",
+            "RESTORE-ASKING d 0 ^k REPLACE",
+            "RESTORE-ASKING d 1 ^k REPLACE ABSTTL",
+        ],
     ),
     write("swapdb", Any, "cdmn", &["SWAPDB 0 1", "SWAPDB 1 0", "SWAPDB 0 0"]),
     write("flushdb", Any, "d", &["FLUSHDB", "FLUSHDB ASYNC"]),
