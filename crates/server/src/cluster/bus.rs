@@ -15,7 +15,7 @@ use ::cluster::message::{Body, Message, Published, Text};
 use ::cluster::{Clock, Effect, LinkId, Machine, Moment, Policy, SlotSet, View};
 use commands::Primary;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::file::NodeFile;
@@ -32,6 +32,23 @@ const TICK: Duration = Duration::from_millis(100);
 const WAITING: usize = 64;
 /// The least time that a connection to a node may take.
 const CONNECTS_WITHIN: Duration = Duration::from_millis(100);
+
+/// What the task does next.
+enum Next {
+    Order(Order),
+    Event(LinkEvent),
+}
+
+/// Waits for either: neither keeps the other waiting.
+async fn next(
+    orders: &mut UnboundedReceiver<Order>,
+    events: &mut Receiver<LinkEvent>,
+) -> Option<Next> {
+    tokio::select! {
+        order = orders.recv() => order.map(Next::Order),
+        event = events.recv() => event.map(Next::Event),
+    }
+}
 
 /// What the task is made of.
 pub(super) struct Parts {
@@ -119,8 +136,10 @@ impl Bus {
                         self.shared.engine.drop_shard_channels();
                     }
                 }
-                Some(order) = arriving.orders.recv() => self.obey(order),
-                Some(event) = events.recv() => self.take(event),
+                Some(next) = next(&mut arriving.orders, &mut events) => match next {
+                    Next::Order(order) => self.obey(order),
+                    Next::Event(event) => self.take(event),
+                },
                 Some(published) = arriving.published.recv() => self.publish(&published),
             }
         }
@@ -260,7 +279,11 @@ impl Bus {
                 || engine.config().loading());
         let (offset, data_age) = match lacks_data {
             true => (0, u64::MAX),
-            false => (replication.stream().end(), self.data_age(clock.wall)),
+            false if replication.is_replica() => {
+                (replication.stream().end(), self.data_age(clock.wall))
+            }
+            // A replica that is to take over waits also for commits that have not ended here.
+            false => (replication.stream().appended(), 0),
         };
         let is_synced = replication.is_linked() && !lacks_data;
         let has_data = !lacks_data;
@@ -342,6 +365,11 @@ impl Bus {
                 }
             }
             Effect::Follow { ip, port, is_new_history, .. } => {
+                if is_new_history {
+                    // At once: the data is not that of the primary that the machine follows.
+                    let facts = self.shared.engine.replication().facts();
+                    facts.lacks_data.store(true, Relaxed);
+                }
                 let primary = Primary { host: ip.as_str().to_owned(), port };
                 let following = Following { primary, is_new_history };
                 let _ = self.parts.roles.send(Role::Follow(Some(following)));

@@ -48,7 +48,12 @@ fn drop_slots(server: &Server, slots: &SlotSet) {
             continue;
         }
         let keys = engine.keys_of_slots(shard, slots);
-        keys.iter().for_each(|key| delete(server, &mut session, key));
+        for key in &keys {
+            if server.shared.shutdown.is_asked() {
+                return;
+            }
+            delete(server, &mut session, key);
+        }
     }
 }
 

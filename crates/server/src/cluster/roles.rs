@@ -45,6 +45,9 @@ pub(super) fn start(server: &Arc<Server>) -> std::io::Result<Sender<Role>> {
 
 fn run(server: &Server, roles: &Receiver<Role>) {
     for role in roles {
+        if server.shared.shutdown.is_asked() {
+            return;
+        }
         let done = contained("a change of this node's role", || take(server, role));
         if done.is_none() {
             log::fatal("this node's role could not be changed: it cannot go on");
@@ -61,8 +64,13 @@ fn take(server: &Server, role: Role) {
                 engine.replication().facts().lacks_data.store(true, Relaxed);
             }
             let primary = following.map(|following| following.primary);
+            let follows = primary.is_some();
             if let Err(error) = server.target.follow(&server.shared, primary) {
                 tracing::error!("The node's role cannot be changed: {error}");
+            }
+            if follows {
+                // Its data ages from now on, until there is a link.
+                engine.replication().facts().lost(engine.clock().unix_ms());
             }
         }
         Role::Flush => {
