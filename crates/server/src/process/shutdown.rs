@@ -54,8 +54,8 @@ impl Shutdown {
         self.asked.notify_one();
     }
 
-    /// Requests the end because the data cannot be loaded, or the node of a cluster cannot go on: the
-    /// last line of the log has the reason.
+    /// Requests the end because the data cannot be loaded, or the node of a cluster cannot go on:
+    /// the last line of the log has the reason.
     pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Release);
         self.request(Request::default());
