@@ -1,33 +1,15 @@
 //! Records whose bodies are in spans, of which the medium loses a line without a signal.
 
-use heap::{CreateOptions, Geometry, Heap, OpenError, Ptr, Salvage, SalvageNote, View};
-use pmem::{DomainRequest, MapOptions, Region};
+use crate::small_pool::{
+    self, BOOT, LINE, OTHER_BOOT, RING, RING_BYTES, TAIL, WORDS, create, has_number, region,
+    set_entry,
+};
+use heap::{Heap, OpenError, Ptr, Salvage, SalvageNote, View};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-const BOOT: [u8; 16] = [1; 16];
-const OTHER_BOOT: [u8; 16] = [2; 16];
-/// The place of the tail of shard 0.
-const TAIL: usize = 12288;
-const RING: usize = 16384;
 /// The number of the record after those of every pool here.
 const NEWEST: u64 = 3;
-const LINE: usize = 64;
-const SPAN: usize = 65536;
-/// More words than fit into a record of the ring.
-const WORDS: u64 = 400;
-
-fn region(path: &Path) -> Region {
-    let domain = DomainRequest::Clwb;
-    let map = MapOptions { domain, emulate: true, ..MapOptions::new(8 << 20) };
-    Region::open(path, &map).expect("a region")
-}
-
-/// Returns the two words that set a word in the body of a record.
-fn set_entry(at: Ptr, value: u64) -> [u8; 16] {
-    let words = [at.raw() >> 3 | 1 << 60, value];
-    words.map(u64::to_le_bytes).concat().try_into().expect("two words")
-}
 
 /// A pool in which a long record is followed by a short one, as a power cut leaves it: none of the
 /// words of the two has arrived.
@@ -44,9 +26,7 @@ impl Pool {
     fn new() -> (Pool, Heap) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("pool");
-        let geometry = Geometry { shards: 1, ring_parts: 4, ring_part: 4096, zone_spans: 64 };
-        let options = CreateOptions { geometry, boot_id: BOOT, ..CreateOptions::default() };
-        let heap = Heap::create(region(&path), &options).expect("a pool");
+        let heap = create(&path, 1);
         let mut shard = heap.lock(0);
         let zeros = [0; 16 * WORDS as usize];
         let block = shard.reserve(zeros.len()).expect("free memory");
@@ -69,9 +49,7 @@ impl Pool {
 
     /// Returns where the body of the long record is.
     fn body(&self, bytes: &[u8]) -> usize {
-        let begin = set_entry(self.first, 1);
-        let mut spans = bytes.chunks(SPAN).map(|span| span.starts_with(&begin));
-        spans.position(|begins| begins).expect("the body") * SPAN
+        small_pool::body(bytes, self.first)
     }
 
     /// Returns the bytes of the pool as a power cut leaves them.
@@ -83,9 +61,7 @@ impl Pool {
     }
 
     fn salvage(&self, bytes: &[u8], boot_id: [u8; 16]) -> Salvage {
-        fs::write(&self.path, bytes).expect("the pool");
-        let region = Region::inspect(&self.path).expect("a mapping");
-        Salvage::open(region, boot_id).expect("a pool")
+        small_pool::salvage(&self.path, bytes, boot_id)
     }
 }
 
@@ -160,9 +136,9 @@ fn a_salvage_applies_no_body_that_was_written_over() {
     assert!(bytes[body..].starts_with(&set_entry(newest, 1)), "the span is used again");
     bytes[TAIL..TAIL + 8].fill(0);
     bytes[newest.raw() as usize..][..8 * WORDS as usize].fill(0);
-    let has_number = |line: &[u8]| line[8..14] == NEWEST.to_le_bytes()[..6];
-    let record = bytes[RING..RING + 4 * 4096].chunks(LINE).position(has_number);
-    bytes[RING + record.expect("the record") * LINE..][..LINE].fill(0);
+    let mut lines = (RING..RING + RING_BYTES).step_by(LINE);
+    let record = lines.find(|line| has_number(&bytes[*line..], NEWEST)).expect("the record");
+    bytes[record..record + LINE].fill(0);
     for boot_id in [BOOT, OTHER_BOOT] {
         let salvage = pool.salvage(&bytes, boot_id);
         let word = |n: u64| salvage.region().load(newest.add(8 * n).raw());

@@ -14,6 +14,7 @@ mod newest_record;
 mod regressions;
 mod rest;
 mod shard_wait;
+mod small_pool;
 mod snapshots;
 mod space;
 mod transactions;

@@ -1,33 +1,20 @@
 //! The newest record of a log, which may not have been fenced, and of which the medium loses
 //! something: what opening the pool says, and what a salvage makes of it.
 
-use heap::{CreateOptions, Geometry, Heap, OpenError, Ptr, Salvage, SalvageNote, View};
-use pmem::{DomainRequest, MapOptions, Region};
+use crate::small_pool::{
+    self, BOOT, LINE, OTHER_BOOT, SPAN, TAIL, WORDS, create, has_number, region, salvage,
+    used_lines,
+};
+use heap::{Heap, OpenError, Ptr, Salvage, SalvageNote, View};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-const BOOT: [u8; 16] = [1; 16];
-const OTHER_BOOT: [u8; 16] = [2; 16];
-/// The place of the tail of shard 0.
-const TAIL: usize = 12288;
 /// The first zone of a pool of two shards.
 const ZONES: usize = SPAN;
 /// The place of the hint that says which record is known to be fenced.
 const FENCED: usize = TAIL + LINE;
-const RING: usize = 16384;
-const RING_BYTES: usize = 4 * 4096;
-const LINE: usize = 64;
 const PAGE: usize = 4096;
-const SPAN: usize = 65536;
-/// More words than fit into a record of the ring.
-const WORDS: u64 = 400;
-
-fn region(path: &Path) -> Region {
-    let domain = DomainRequest::Clwb;
-    let map = MapOptions { domain, emulate: true, ..MapOptions::new(8 << 20) };
-    Region::open(path, &map).expect("a region")
-}
 
 /// A pool in use, and the place of a copy of it.
 struct Pool {
@@ -45,9 +32,7 @@ impl Pool {
     fn of(shards: usize) -> Pool {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("pool");
-        let geometry = Geometry { shards, ring_parts: 4, ring_part: 4096, zone_spans: 64 };
-        let options = CreateOptions { geometry, boot_id: BOOT, ..CreateOptions::default() };
-        let heap = Heap::create(region(&path), &options).expect("a pool");
+        let heap = create(&path, shards);
         Pool { path, copy: folder.path().join("copy"), _folder: folder, heap }
     }
 
@@ -72,12 +57,6 @@ impl Pool {
     }
 }
 
-/// Returns the places of the lines of the ring in which something is.
-fn used_lines(bytes: &[u8]) -> Vec<usize> {
-    let is_used = |at: &usize| bytes[*at..][..LINE].iter().any(|byte| *byte != 0);
-    (RING..RING + RING_BYTES).step_by(LINE).filter(is_used).collect()
-}
-
 /// Opens a pool with these bytes, of which the medium says that it lost the page at `page`.
 fn open_without(path: &Path, bytes: &[u8], page: usize) -> Result<(), OpenError> {
     fs::write(path, bytes).expect("the pool");
@@ -88,11 +67,6 @@ fn open_without(path: &Path, bytes: &[u8], page: usize) -> Result<(), OpenError>
     file.write_all_at(&bytes[page..], page as u64).expect("the rest of the pool");
     assert!(region.has_unresolved_losses());
     Heap::open(region, BOOT).map(|_| ())
-}
-
-fn salvage(path: &Path, bytes: &[u8], boot_id: [u8; 16]) -> Salvage {
-    fs::write(path, bytes).expect("the pool");
-    Salvage::open(Region::inspect(path).expect("a mapping"), boot_id).expect("a pool")
 }
 
 fn costs(salvage: &Salvage) -> bool {
@@ -119,9 +93,8 @@ fn a_newest_record_of_which_the_medium_lost_something_is_reported() {
     drop(shard);
     let mut bytes = pool.bytes();
     bytes[FENCED..FENCED + 8].fill(0);
-    let entry = [first.raw() >> 3 | 1 << 60, 1].map(u64::to_le_bytes).concat();
-    let body = bytes.chunks(SPAN).position(|span| span.starts_with(&entry)).expect("the body");
-    let refused = open_without(&pool.copy, &bytes, SPAN * body);
+    let body = small_pool::body(&bytes, first);
+    let refused = open_without(&pool.copy, &bytes, body);
     assert!(matches!(refused, Err(OpenError::LostLog { shard: 0, .. })), "{refused:?}");
 }
 
@@ -146,11 +119,11 @@ fn a_newest_record_whose_bytes_did_not_arrive_is_dropped() {
 fn a_salvage_applies_a_record_that_is_known_to_be_fenced() {
     let pool = Pool::new();
     let block = pool.put(0, &[b'v'; 100]).raw() as usize;
-    let newest = *used_lines(&pool.bytes()).last().expect("a record");
+    let newest = *used_lines(&pool.bytes(), 0).last().expect("a record");
     pool.put(2, b"what the medium loses");
     let (first, end) = (pool.root(0), pool.root(4));
     let mut bytes = pool.bytes();
-    let lost = used_lines(&bytes).into_iter().filter(|line| *line > newest);
+    let lost = used_lines(&bytes, 0).into_iter().filter(|line| *line > newest);
     lost.for_each(|line| bytes[line..line + LINE].fill(0));
     bytes[block] ^= 1;
     bytes[first..end].fill(0);
@@ -172,7 +145,7 @@ fn a_salvage_stores_no_word_in_a_span_that_another_shard_has() {
     drop(shard);
     pool.put(2, b"what the medium loses");
     let mut bytes = pool.bytes();
-    let newest = *used_lines(&bytes).last().expect("a record");
+    let newest = *used_lines(&bytes, 0).last().expect("a record");
     bytes[newest..newest + LINE].fill(0);
     bytes[TAIL..TAIL + 8].fill(0);
     for is_anothers in [false, true] {
@@ -203,9 +176,8 @@ fn a_salvage_without_a_hint_says_that_the_newest_record_may_be_missing() {
     }
     let mut bytes = pool.bytes();
     // The second record is lost, the third one is there.
-    let lines = used_lines(&bytes);
-    let second = lines.iter().find(|line| bytes[**line + 8..][..6] == [1, 0, 0, 0, 0, 0]);
-    let second = *second.expect("the record");
+    let mut lines = used_lines(&bytes, 0).into_iter();
+    let second = lines.find(|line| has_number(&bytes[*line..], 1)).expect("the record");
     bytes[second..second + LINE].fill(0);
     assert!(!costs(&salvage(&pool.copy, &bytes, BOOT)));
     bytes[FENCED..FENCED + 8].fill(0);
