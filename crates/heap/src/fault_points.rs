@@ -183,6 +183,10 @@ pmem::fault_points! { 48:
     SkipRetired,
     /// ... nor one of a record whose words are all in place.
     SkipStored,
+    /// The tails of a new pool, which do not begin with 0, are flushed,
+    FlushFirstTail,
+    /// ... and fenced before the pool is used.
+    FenceFirstTail,
 }
 
 /// Disables one fault point in all threads, or none.

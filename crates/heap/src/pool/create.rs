@@ -5,8 +5,10 @@
 use super::journal;
 use crate::alloc::spans::publish_zones;
 use crate::error::CreateError;
+use crate::fault_points::{self, FaultPoint};
 use crate::layout::header::{self, Features, Header};
 use crate::layout::{Geometry, SPAN};
+use crate::log::ring::tail_word;
 use crate::media_errors::losses;
 use crate::transaction::heap::Heap;
 use crate::transaction::state::ShardState;
@@ -88,12 +90,7 @@ impl Heap {
             header.write_both(&region);
             region.start_journal();
         }
-        if region.failed() {
-            return Err(CreateError::Failed);
-        }
-        let states = (0..geometry.shards)
-            .map(|shard| ShardState::new(&region, &geometry, shard, 0, 0))
-            .collect();
+        let states = begin_logs(&region, &geometry).ok_or(CreateError::Failed)?;
         Ok(Heap::assemble(region, header, 1, true, states))
     }
 
@@ -110,6 +107,26 @@ impl Heap {
     pub fn is_blank(region: &Region) -> bool {
         header::is_blank(region)
     }
+}
+
+/// Begins the log of each shard with the number 1, so that a tail that is lost, and read as zeros,
+/// leads to no record; returns `None` if the medium fails. Only a pool whose header is durable may
+/// have anything but zeros there. A pool of which this was interrupted has logs that begin with 0.
+fn begin_logs(region: &Region, geometry: &Geometry) -> Option<Vec<ShardState>> {
+    const FIRST: u64 = 1;
+    if region.failed() {
+        return None;
+    }
+    let begin = |shard| {
+        let tail = geometry.shard_area(shard).tail();
+        // SAFETY: the pool is being made: nobody else reads or writes the region.
+        unsafe { region.store(tail, tail_word(0, FIRST)) };
+        fault_points::flush(region, tail, 8, FaultPoint::FlushFirstTail);
+        ShardState::new(region, geometry, shard, 0, FIRST)
+    };
+    let states = (0..geometry.shards).map(begin).collect();
+    fault_points::fence(region, FaultPoint::FenceFirstTail);
+    (!region.failed()).then_some(states)
 }
 
 /// Returns true if fenced bytes survive a power loss.

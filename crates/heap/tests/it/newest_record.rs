@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 const ZONES: usize = SPAN;
 /// The place of the hint that says which record is known to be fenced.
 const FENCED: usize = TAIL + LINE;
+/// What the area of a shard takes.
+const AREA: usize = 2048;
 const PAGE: usize = 4096;
 
 /// A pool in use, and the place of a copy of it.
@@ -167,6 +169,59 @@ fn a_salvage_stores_no_word_in_a_span_that_another_shard_has() {
     }
 }
 
+/// A pool of two shards in which a span went from `former` to the other one: its log alone says so,
+/// and says what is in the word that is returned. The tail of `former` is lost.
+fn a_span_that_went_over(former: usize) -> (Pool, Vec<u8>, Ptr) {
+    let pool = Pool::of(2);
+    let other = 1 - former;
+    let put = |shard: usize| {
+        let mut shard = pool.heap.lock(shard);
+        let fresh = shard.reserve(100).expect("free memory");
+        shard.write(&fresh, 0, &[b'v'; 100]);
+        let block = shard.publish(fresh, 100);
+        shard.set(shard.root(0), block.raw());
+        shard.commit().expect("a commit");
+        block
+    };
+    let set = |shard: usize, at: Option<Ptr>| {
+        let mut shard = pool.heap.lock(shard);
+        shard.set(at.unwrap_or(shard.root(1)), 1);
+        shard.commit().expect("a commit");
+    };
+    let block = put(former);
+    let word = block.add(16);
+    set(former, Some(word));
+    let mut shard = pool.heap.lock(former);
+    shard.set(shard.root(0), 0);
+    shard.free(block);
+    shard.commit().expect("a commit");
+    drop(shard);
+    assert_eq!(pool.heap.share_free_spans_of(former), Some(1));
+    assert_eq!(put(other), block);
+    set(other, None);
+    set(other, None);
+    let mut bytes = pool.bytes();
+    // What the new owner's log says of the span is not in place yet.
+    let span = block.raw() as usize / SPAN * SPAN;
+    bytes[ZONES + (span - ZONES) / SPAN * 8..][..8].fill(0);
+    bytes[TAIL + AREA * former..][..8].fill(0);
+    (pool, bytes, word)
+}
+
+/// Without its tail a log of a new pool was read from its first record on, whose words had gone to
+/// another shard since.
+#[test]
+fn a_pool_without_the_tail_of_its_first_log_is_refused() {
+    for former in [0, 1] {
+        let (pool, bytes, word) = a_span_that_went_over(former);
+        fs::write(&pool.copy, &bytes).expect("the pool");
+        let refused = Heap::open(region(&pool.copy), BOOT).err();
+        assert!(matches!(refused, Some(OpenError::DamagedLog { .. })), "{refused:?}");
+        let found = salvage(&pool.copy, &bytes, OTHER_BOOT).word(word);
+        assert_eq!(found, u64::from_le_bytes([b'v'; 8]));
+    }
+}
+
 /// The hint says whether a newer record was there. Without it the words of one may be half stored.
 #[test]
 fn a_salvage_without_a_hint_says_that_the_newest_record_may_be_missing() {
@@ -177,7 +232,7 @@ fn a_salvage_without_a_hint_says_that_the_newest_record_may_be_missing() {
     let mut bytes = pool.bytes();
     // The second record is lost, the third one is there.
     let mut lines = used_lines(&bytes, 0).into_iter();
-    let second = lines.find(|line| has_number(&bytes[*line..], 1)).expect("the record");
+    let second = lines.find(|line| has_number(&bytes[*line..], 2)).expect("the record");
     bytes[second..second + LINE].fill(0);
     assert!(!costs(&salvage(&pool.copy, &bytes, BOOT)));
     bytes[FENCED..FENCED + 8].fill(0);

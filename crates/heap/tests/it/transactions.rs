@@ -437,12 +437,12 @@ fn a_damaged_tail_is_refused() {
     let errors: Vec<String> = flips.into_iter().map(|(byte, flip)| refused(byte, flip)).collect();
     let expected = [
         // The number differs from that of the newest record in the ring.
-        "DamagedLog { shard: 0, expected: 1, found: 9 }",
-        "DamagedLog { shard: 0, expected: 10, found: 64 }",
-        "DamagedLog { shard: 0, expected: 10, found: 268435456 }",
-        "DamagedLog { shard: 0, expected: 10, found: 140737488355328 }",
-        // The place is not that of record 0, though there are later ones.
-        "DamagedLog { shard: 0, expected: 0, found: 9 }",
+        "DamagedLog { shard: 0, expected: 0, found: 10 }",
+        "DamagedLog { shard: 0, expected: 11, found: 65 }",
+        "DamagedLog { shard: 0, expected: 11, found: 268435457 }",
+        "DamagedLog { shard: 0, expected: 11, found: 140737488355329 }",
+        // The place is not that of record 1, though there are later ones.
+        "DamagedLog { shard: 0, expected: 1, found: 10 }",
         // There is no such place.
         "DamagedTail { shard: 0, lines: 256, found: 32768 }",
     ];

@@ -151,6 +151,11 @@ fn a_freed_block_is_reserved_again_only_after_the_fence_and_the_pins() {
 }
 
 #[test]
+fn the_tails_of_a_new_pool_are_durable_before_it_is_used() {
+    check(&[FaultPoint::FlushFirstTail, FaultPoint::FenceFirstTail]);
+}
+
+#[test]
 fn of_several_linked_records_all_count_or_none() {
     check(&[FaultPoint::CheckLinks]);
 }
