@@ -13,7 +13,7 @@ use crate::error::OpenError;
 use crate::fault_points::{self, FaultPoint};
 use crate::layout::header;
 use crate::layout::{Geometry, HEADER_A, HEADER_B, LINE, ZONES_WORD};
-use crate::log::record::{entries, fenced_word};
+use crate::log::record::{Entry, entries, fenced_word};
 use crate::log::ring::tail_word;
 use pmem::Region;
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ pub(crate) fn all(
     }
     let mut recovered = Recovered { ends: Vec::new(), report: Recovery::default(), lsn };
     for log in &logs {
-        recovered.report.words += store_words(region, log, |_| true);
+        recovered.report.words += store_words(region, changes(log));
         recovered.report.records += log.records.len() as u64;
         recovered.lsn = log
             .records
@@ -123,19 +123,23 @@ fn make_durable(region: &Region, at: u64, len: usize, point: FaultPoint) {
     fault_points::flush(region, at, len, point);
 }
 
-/// Stores the words that the log changes, as far as they are `wanted`, and flushes them; returns
-/// how many.
-pub(crate) fn store_words(region: &Region, log: &ShardLog, wanted: impl Fn(u64) -> bool) -> u64 {
-    let skipped = revoked(&log.records);
-    let mut skipped = skipped.iter();
+/// Returns the changes of words that the log asks for, oldest first, each with the log sequence
+/// number of its record.
+pub(crate) fn changes(log: &ShardLog) -> impl Iterator<Item = (u64, Entry)> + '_ {
+    let all = log.records.iter().flat_map(changes_of);
+    all.zip(revoked(&log.records))
+        .filter(|(_, is_revoked)| !is_revoked || !FaultPoint::SkipRevoked.is_enabled())
+        .map(|(change, _)| change)
+}
+
+fn changes_of(found: &FoundRecord) -> impl Iterator<Item = (u64, Entry)> + '_ {
+    entries(&found.entries).map(|entry| (found.header.lsn, entry))
+}
+
+/// Makes changes and flushes them; returns how many.
+pub(crate) fn store_words(region: &Region, changes: impl Iterator<Item = (u64, Entry)>) -> u64 {
     let mut lines = Vec::new();
-    for entry in log.records.iter().flat_map(|found| entries(&found.entries)) {
-        if skipped.next() == Some(&true) && FaultPoint::SkipRevoked.is_enabled() {
-            continue;
-        }
-        if !wanted(entry.at) {
-            continue;
-        }
+    for (_, entry) in changes {
         let word = entry.applied_to(region.load(entry.at));
         // SAFETY: the pool is being opened: nobody else reads or writes it.
         unsafe { region.store(entry.at, word) };

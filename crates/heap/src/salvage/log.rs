@@ -18,6 +18,7 @@ use crate::error::OpenError;
 use crate::layout::Geometry;
 use crate::layout::header::Header;
 use crate::layout::span::split_span_word;
+use crate::log::record::Entry;
 use crate::recovery::scan::{Rescued, ShardLog};
 use crate::recovery::{lost_logs, replay, scan, validate};
 use pmem::Region;
@@ -68,11 +69,33 @@ pub(super) fn recover(
     let (damaged, sound): (Vec<&ShardLog>, Vec<&ShardLog>) =
         logs.iter().partition(|log| has_error[log.shard]);
     for log in sound {
-        replay::store_words(region, log, |_| true);
+        replay::store_words(region, replay::changes(log));
     }
-    for log in damaged {
-        replay::store_words(region, log, |at| !is_anothers(region, geometry, log.shard, at));
+    store_damaged(region, geometry, &damaged);
+}
+
+/// Stores what is left of damaged logs. Which shard has which span comes first, of all of them in
+/// the order of the commits: the rest depends on it.
+fn store_damaged(region: &Region, geometry: &Geometry, logs: &[&ShardLog]) {
+    let is_of_table = |at: u64| geometry.span_of(at).is_some_and(|span| geometry.is_table(span));
+    let own = logs.iter().flat_map(|log| own_changes(region, geometry, log));
+    let mut spans: Vec<(u64, Entry)> = own.filter(|(_, entry)| is_of_table(entry.at)).collect();
+    spans.sort_by_key(|(lsn, _)| *lsn);
+    replay::store_words(region, spans.into_iter());
+    for log in logs {
+        let own = own_changes(region, geometry, log);
+        replay::store_words(region, own.filter(|(_, entry)| !is_of_table(entry.at)));
     }
+}
+
+/// Returns the changes of a damaged log, except those of words that are another shard's.
+fn own_changes(
+    region: &Region,
+    geometry: &Geometry,
+    log: &ShardLog,
+) -> impl Iterator<Item = (u64, Entry)> {
+    replay::changes(log)
+        .filter(move |(_, entry)| !is_anothers(region, geometry, log.shard, entry.at))
 }
 
 /// Returns true if a word is in a span of another shard, or says that it is. A shard gets a span

@@ -222,6 +222,21 @@ fn a_pool_without_the_tail_of_its_first_log_is_refused() {
     }
 }
 
+/// The log of the shard that has the span is damaged, too: it lost a record, or its tail.
+#[test]
+fn a_salvage_knows_which_shard_has_a_span_before_it_stores_words() {
+    for (former, loses_tail) in [(0, false), (1, false), (0, true), (1, true)] {
+        let (pool, mut bytes, word) = a_span_that_went_over(former);
+        let used = used_lines(&bytes, 1 - former);
+        let record = used[used.len() - 2];
+        let (lost, len) = if loses_tail { (TAIL, 2 * AREA) } else { (record, LINE) };
+        bytes[lost..lost + len].fill(0);
+        let found = salvage(&pool.copy, &bytes, OTHER_BOOT).word(word);
+        let what = format!("former owner {former}, both tails lost: {loses_tail}");
+        assert_eq!(found, u64::from_le_bytes([b'v'; 8]), "{what}");
+    }
+}
+
 /// The hint says whether a newer record was there. Without it the words of one may be half stored.
 #[test]
 fn a_salvage_without_a_hint_says_that_the_newest_record_may_be_missing() {
