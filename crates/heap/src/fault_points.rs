@@ -187,6 +187,8 @@ pmem::fault_points! { 48:
     FlushFirstTail,
     /// ... and fenced before the pool is used.
     FenceFirstTail,
+    /// A log that lost bytes begins anew with a record.
+    RenewLog,
 }
 
 /// Disables one fault point in all threads, or none.

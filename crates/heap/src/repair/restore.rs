@@ -2,10 +2,11 @@
 //!
 //! Headers, the number of zones, a shard's tail, hint and counter, and the headers of spans are
 //! known in DRAM or follow from the rest. A log's bytes, and the bodies of its long records, are no
-//! longer needed once all its records are retired. The content of a block, or of a root word,
-//! concerns the layer above, to which it is reported. Bitmaps and the span table cannot be derived
-//! from anything else: if they are lost, nothing may be written any more, since a block in use
-//! could be given out.
+//! longer needed once all its records are retired; if it lost some of its own, a record without
+//! changes becomes the newest one, by which an opening knows that the tail is right. The content of
+//! a block, or of a root word, concerns the layer above, to which it is reported. Bitmaps and the
+//! span table cannot be derived from anything else: if they are lost, nothing may be written any
+//! more, since a block in use could be given out.
 
 #![allow(unsafe_code, reason = "metadata is stored in the pool")]
 
@@ -18,6 +19,7 @@ use crate::log::record::fenced_word;
 use crate::media_errors::losses::{self, Stop};
 use crate::media_errors::resolve;
 use crate::ptr::Ptr;
+use crate::transaction::commit;
 use crate::transaction::heap::Heap;
 use pmem::Lost;
 use std::collections::BTreeSet;
@@ -89,16 +91,15 @@ impl Heap {
             self.header().write(&self.region);
             losses::restore(&self.region);
         }
-        for lost in lost {
-            for line in (lost.at..lost.at + lost.len).step_by(LINE as usize) {
-                let parts = restored.parts.len();
-                match self.restore_line(line, &mut restored.parts) {
-                    Ok(()) if restored.parts.len() == parts && can_retire => {
-                        restored.resolved.push(Lost { at: line, len: LINE });
-                    }
-                    Ok(()) => {}
-                    Err(lost) => restored.irreplaceable = restored.irreplaceable.or(Some(lost)),
+        self.renew_logs(lost);
+        for line in lines(lost) {
+            let parts = restored.parts.len();
+            match self.restore_line(line, &mut restored.parts) {
+                Ok(()) if restored.parts.len() == parts && can_retire => {
+                    restored.resolved.push(Lost { at: line, len: LINE });
                 }
+                Ok(()) => {}
+                Err(lost) => restored.irreplaceable = restored.irreplaceable.or(Some(lost)),
             }
         }
         self.region.fence();
@@ -168,8 +169,6 @@ impl Heap {
 
     /// Returns the shards that have a part of a bitmap among these bytes.
     pub fn lost_bitmaps(&self, lost: &[Lost]) -> BTreeSet<usize> {
-        let lines =
-            lost.iter().flat_map(|lost| (lost.at..lost.at + lost.len).step_by(LINE as usize));
         let in_bitmap = |line: u64| {
             let span = self.geometry.span_of(line).filter(|span| !self.geometry.is_table(*span))?;
             let word = self.region.load(self.geometry.span_word(span));
@@ -178,7 +177,7 @@ impl Heap {
             let inside = line - self.geometry.span_at(span);
             (class != WHOLE && bitmap.contains(&inside)).then_some(shard)
         };
-        lines.filter_map(in_bitmap).collect()
+        lines(lost).filter_map(in_bitmap).collect()
     }
 
     fn restore_line(&self, line: u64, parts: &mut Vec<LostPart>) -> Result<(), Irreplaceable> {
@@ -187,15 +186,34 @@ impl Heap {
             publish_zones(&self.region, self.spans.zones());
         } else if (areas..self.geometry.shard_area(self.shards()).tail()).contains(&line) {
             self.restore_area(line, areas, parts);
-        } else if (self.geometry.ring_at(0)..self.geometry.ring_at(self.shards())).contains(&line) {
-            let shard = (line - self.geometry.ring_at(0)) / self.geometry.ring_bytes();
-            self.retire(shard as usize);
         } else if let Some(span) = self.geometry.span_of(line)
             && line < self.geometry.pool_bytes(self.spans.zones())
         {
             self.restore_span(span, line, parts)?;
         }
         Ok(())
+    }
+
+    /// Retires the logs of which some bytes are lost, and begins each anew with a record without
+    /// changes. The lost bytes may have been those of the newest record, and a tail which no record
+    /// precedes looks damaged.
+    fn renew_logs(&self, lost: &[Lost]) {
+        let rings = self.geometry.ring_at(0)..self.geometry.ring_at(self.shards());
+        let shard = |line: u64| ((line - rings.start) / self.geometry.ring_bytes()) as usize;
+        let damaged: BTreeSet<usize> =
+            lines(lost).filter(|line| rings.contains(line)).map(shard).collect();
+        for shard in damaged {
+            let mut locked = self.lock(shard);
+            if self.is_poisoned() {
+                return;
+            }
+            if FaultPoint::RenewLog.is_enabled() {
+                // It fails only if the heap does, or if the log never had space, nor a record.
+                let _ = commit::nothing(self, shard, &mut locked.state);
+            }
+            drop(locked);
+            self.retire(shard);
+        }
     }
 
     /// Makes every word that the log of a shard changed durable in place, so that the log is no
@@ -304,4 +322,8 @@ impl Heap {
         }
         Ok(())
     }
+}
+
+fn lines(lost: &[Lost]) -> impl Iterator<Item = u64> + '_ {
+    lost.iter().flat_map(|lost| (lost.at..lost.at + lost.len).step_by(LINE as usize))
 }

@@ -44,6 +44,19 @@ pub(crate) fn one(heap: &Heap, shard: usize, state: &mut ShardState) -> Result<(
     })
 }
 
+/// Commits a record without changes. No transaction is open.
+pub(crate) fn nothing(
+    heap: &Heap,
+    shard: usize,
+    state: &mut ShardState,
+) -> Result<(), CommitError> {
+    or_poison(heap, || {
+        state.committing = true;
+        state.plan.begin(RecordKind::default());
+        planned(heap, shard, state)
+    })
+}
+
 /// Runs a part of a commit. A panic in it poisons the heap before any lock is released: the shard
 /// may be half changed, and only recovery can tell whether its record counts.
 #[inline]

@@ -15,7 +15,7 @@
 //! what is done at rest (`rest`).
 
 mod cached_reads;
-mod commit;
+pub(crate) mod commit;
 mod commit_many;
 pub(crate) mod detached;
 mod evacuate;

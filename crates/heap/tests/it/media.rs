@@ -161,6 +161,31 @@ fn a_lost_line_of_a_log_is_needed_no_more() {
     }
 }
 
+/// With the newest record, the log lost what confirms its tail: the next opening was refused. The
+/// hint confirms it to a salvage only.
+#[test]
+fn the_lost_line_of_the_newest_record_is_needed_no_more() {
+    for rests in [false, true] {
+        let pool = Pool::new();
+        let heap = pool.open();
+        fill(&heap);
+        assert!(!rests || heap.retire_logs());
+        let bytes = fs::read(&pool.path).expect("the pool");
+        let is_used = |at: &u64| bytes[*at as usize..][..64].iter().any(|byte| *byte != 0);
+        let newest = (RINGS..RINGS + RING).step_by(64).filter(is_used).max().expect("a record");
+        let lost = line(newest);
+        pool.zero(lost);
+        assert_eq!(lost_parts(&heap, lost), []);
+        drop(heap);
+        pool.zero(line(AREA + 64));
+        let heap = pool.open();
+        intact(&heap);
+        put(&heap, 0, 30, b"more");
+        drop(heap);
+        intact(&pool.open());
+    }
+}
+
 /// Its record could not be read any more, and the next opening was refused.
 #[test]
 fn a_lost_line_of_the_body_of_a_long_record_is_needed_no_more() {

@@ -237,6 +237,28 @@ fn a_salvage_knows_which_shard_has_a_span_before_it_stores_words() {
     }
 }
 
+/// The newest of the retired records says that the tail is right. Without it nothing says that no
+/// record followed.
+#[test]
+fn a_log_that_lost_its_newest_records_is_refused_whatever_the_hint_says() {
+    let pool = Pool::new();
+    for root in [0, 2, 4] {
+        pool.put(root, b"retired");
+    }
+    assert!(pool.heap.retire_logs());
+    let at_rest = pool.bytes();
+    let newest = *used_lines(&at_rest, 0).last().expect("a record");
+    pool.put(6, b"acknowledged");
+    let mut bytes = pool.bytes();
+    // A power cut leaves the hint as it was.
+    bytes[FENCED..FENCED + 8].copy_from_slice(&at_rest[FENCED..FENCED + 8]);
+    let lost = used_lines(&bytes, 0).into_iter().filter(|line| *line >= newest);
+    lost.for_each(|line| bytes[line..line + LINE].fill(0));
+    fs::write(&pool.copy, &bytes).expect("the pool");
+    let refused = Heap::open(region(&pool.copy), BOOT).err();
+    assert!(matches!(refused, Some(OpenError::DamagedLog { .. })), "{refused:?}");
+}
+
 /// The hint says whether a newer record was there. Without it the words of one may be half stored.
 #[test]
 fn a_salvage_without_a_hint_says_that_the_newest_record_may_be_missing() {

@@ -1,4 +1,4 @@
-//! The fault points that keep a loss recorded until it is resolved, each shown to be necessary.
+//! The fault points of the resolution of a loss, each shown to be necessary.
 
 use crate::{alone, crashes};
 use heap::{FaultPoint, disable_fault_point};
@@ -25,4 +25,15 @@ fn a_loss_is_recorded_before_its_page_is_repaired_and_until_it_is_resolved() {
         };
         assert!(says.ends_with(expected), "{point:?}: {says}");
     }
+}
+
+#[test]
+fn a_log_that_lost_its_newest_record_is_opened_again() {
+    let _alone = alone();
+    let history = crashes::a_log_that_lost_its_newest_record_is_opened_again;
+    history();
+    disable_fault_point(Some(FaultPoint::RenewLog));
+    let done = catch_unwind(history);
+    disable_fault_point(None);
+    assert!(done.is_err(), "nothing depends on RenewLog");
 }

@@ -97,6 +97,10 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("a_loss_is_resolved_or_recorded_whenever_the_process_ends", || {
         losses::a_loss_is_resolved_or_recorded_whenever_the_process_ends(37);
     }),
+    (
+        "a_log_that_lost_its_newest_record_is_opened_again",
+        losses::a_log_that_lost_its_newest_record_is_opened_again,
+    ),
     ("a_script_that_is_run_again_is_seen_once", scripts::a_script_that_is_run_again_is_seen_once),
     ("a_script_that_is_killed_leaves_nothing", scripts::a_script_that_is_killed_leaves_nothing),
     (

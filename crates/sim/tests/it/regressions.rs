@@ -44,6 +44,11 @@ fn a_loss_is_resolved_or_recorded_whenever_the_process_ends() {
 }
 
 #[test]
+fn a_log_that_lost_its_newest_record_is_opened_again() {
+    histories::losses::a_log_that_lost_its_newest_record_is_opened_again();
+}
+
+#[test]
 fn a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_reported() {
     histories::a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_reported();
 }
@@ -65,5 +70,5 @@ fn scripts_that_need_each_others_shards_all_come_to_an_end() {
 
 #[test]
 fn a_search_begins_with_all_of_them() {
-    assert_eq!(histories::ALL.len(), 13);
+    assert_eq!(histories::ALL.len(), 14);
 }
