@@ -75,43 +75,54 @@ fn check_links(logs: &[ShardLog]) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Returns true if a shard that took part in the transaction of this one's newest record has
-/// continued: the fence of all its records has completed.
-fn has_gone_on(logs: &[ShardLog], shard: usize) -> bool {
-    let mut newest = logs[shard].records.last();
-    for _ in 0..logs.len() {
-        let Some(link) = newest.and_then(|found| found.link) else { return false };
-        let Some(next) = logs.get(link.shard).filter(|_| link.shard != shard) else { return false };
-        newest = next.records.last().filter(|last| last.header.seq == link.seq);
-        if newest.is_none() {
-            return next.seq > link.seq;
-        }
-    }
-    false
+/// Where the links of a newest record lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Links {
+    /// To itself, over newest records only, or nowhere: all are there.
+    Closed,
+    /// To a shard that has continued, or of which the tail has moved: the fence of all linked
+    /// records has completed.
+    GoneOn,
+    /// To a record that is not there.
+    Broken,
 }
 
-fn is_accepted(logs: &[ShardLog], whole: &[bool], shard: usize) -> bool {
-    let Some(newest) = logs[shard].records.last() else { return true };
+/// Follows the links of a shard's newest record, and shows the shard of each newest record on the
+/// way.
+fn follow(logs: &[ShardLog], shard: usize, mut show: impl FnMut(usize)) -> Links {
+    let Some(newest) = logs[shard].records.last() else { return Links::Closed };
     let (mut at, mut found) = (shard, newest);
     for _ in 0..logs.len() {
-        if !whole[at] {
-            return false;
-        }
-        let Some(link) = found.link.filter(|_| FaultPoint::CheckLinks.is_enabled()) else {
-            return true;
-        };
+        show(at);
+        let Some(link) = found.link else { return Links::Closed };
         if link.shard == shard {
-            return link.seq == newest.header.seq;
+            let is_closed = link.seq == newest.header.seq;
+            return if is_closed { Links::Closed } else { Links::Broken };
         }
-        let Some(next) = logs.get(link.shard) else { return false };
+        let Some(next) = logs.get(link.shard) else { return Links::Broken };
         match next.records.last() {
             Some(last) if last.header.seq == link.seq => (at, found) = (link.shard, last),
-            // This shard has continued, or its tail has moved: the fence of all linked records has
-            // completed.
-            _ => return next.seq > link.seq,
+            _ if next.seq > link.seq => return Links::GoneOn,
+            _ => return Links::Broken,
         }
     }
-    false
+    Links::Broken
+}
+
+/// Returns true if a shard that took part in the transaction of this one's newest record has
+/// continued.
+fn has_gone_on(logs: &[ShardLog], shard: usize) -> bool {
+    follow(logs, shard, |_| {}) == Links::GoneOn
+}
+
+/// Returns true if all records of the transaction of a shard's newest one are there, and whole.
+fn is_accepted(logs: &[ShardLog], whole: &[bool], shard: usize) -> bool {
+    let mut are_whole = true;
+    let links = follow(logs, shard, |shard| are_whole &= whole[shard]);
+    if !FaultPoint::CheckLinks.is_enabled() {
+        return logs[shard].records.is_empty() || whole[shard];
+    }
+    are_whole && links != Links::Broken
 }
 
 /// Returns true if all bytes that a record publishes are intact.
