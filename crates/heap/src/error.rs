@@ -251,8 +251,8 @@ pub enum OpenError {
     },
     /// The medium lost bytes where the log may have continued, or that its newest record needs.
     #[error(
-        "the medium cannot be read at offset {at:#x}, where the log of shard {shard} may have gone on, or \
-         which its newest record needs: what was acknowledged last may be lost; {SALVAGE}"
+        "the medium cannot be read at offset {at:#x}, where the log of shard {shard} may have gone \
+         on, or which its newest record needs: what was acknowledged last may be lost; {SALVAGE}"
     )]
     LostLog {
         /// Shard number.
