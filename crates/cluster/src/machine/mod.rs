@@ -8,16 +8,16 @@
 //! The rules are those of Redis Cluster, in the version of Valkey 9.1 (`cluster_legacy.c`), where
 //! they differ from Redis 7.0. Each file says where it departs from them.
 //!
-//! - [`gossip`]: what nodes say of themselves and of others.
-//! - [`receive`]: what follows from a message.
-//! - [`claims`]: who owns a slot if two nodes claim it.
-//! - [`failure`]: when a node is taken for failed.
-//! - [`health`]: when the cluster is down.
-//! - [`election`], [`manual`]: how a replica becomes the primary.
-//! - [`publish`]: how what is published reaches other nodes.
-//! - [`info`]: what CLUSTER INFO shows.
-//! - [`migration`]: how a replica comes to a primary that lost its own.
-//! - [`command`]: what people and tools ask for.
+//! - `gossip`: what nodes say of themselves and of others.
+//! - `receive`: what follows from a message.
+//! - `claims`: who owns a slot if two nodes claim it.
+//! - `failure`: when a node is taken for failed.
+//! - `health`: when the cluster is down.
+//! - `election`, `manual`: how a replica becomes the primary.
+//! - `publish`: how what is published reaches other nodes.
+//! - `info`: what CLUSTER INFO shows.
+//! - `migration`: how a replica comes to a primary that lost its own.
+//! - `command`: what people and tools ask for.
 
 mod claims;
 pub mod command;

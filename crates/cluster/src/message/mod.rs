@@ -5,9 +5,9 @@
 //! an impossible field is refused as a whole: nothing of it is believed. What this version does not
 //! know (types of messages, extensions, flags) is skipped, so that newer nodes can be talked to.
 //!
-//! - [`layout`]: where each field is.
-//! - [`decode`], [`encode`]: from bytes and to bytes.
-//! - [`extension`]: what a PING has after its gossip.
+//! - `layout`: where each field is.
+//! - `decode`, `encode`: from bytes and to bytes.
+//! - `extension`: what a PING has after its gossip.
 
 mod decode;
 mod encode;
