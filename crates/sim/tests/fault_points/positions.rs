@@ -55,10 +55,11 @@ fn each_fault_point_of_a_ring_is_caught_by_a_search() {
         // The search begins with a seed that is known to catch the point, of which there are few.
         let (explored, seeds, first): (Explore, u64, u64) = match point {
             Point::CutAtUncounted => (explore_journal, 200, 0),
-            Point::RefuseNewer => (explore_journal, 200, 36),
-            Point::RefuseAfterUncounted => (explore_journal, 200, 120),
-            Point::TakeFurthest => (explore_lines, 60, 46),
-            Point::FenceBeginning => (explore_lines, 60, 8),
+            Point::RefuseNewer | Point::RefuseAfterUncounted => (explore_journal, 200, 142),
+            Point::TakeFurthest => (explore_lines, 60, 54),
+            Point::FenceBeginning => (explore_lines, 60, 13),
+            Point::SelectAfterUnfinished | Point::MarkBeginning => (explore_lines, 60, 2),
+            Point::WriteBackHeads => (explore_lines, 60, 1),
             _ => (explore_lines, 60, 0),
         };
         pmem::disable_fault_point(point.number());
