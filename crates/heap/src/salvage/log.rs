@@ -74,28 +74,38 @@ pub(super) fn recover(
     store_damaged(region, geometry, &damaged);
 }
 
-/// Stores what is left of damaged logs. Which shard has which span comes first, of all of them in
-/// the order of the commits: the rest depends on it.
-fn store_damaged(region: &Region, geometry: &Geometry, logs: &[&ShardLog]) {
-    let is_of_table = |at: u64| geometry.span_of(at).is_some_and(|span| geometry.is_table(span));
-    let own = logs.iter().flat_map(|log| own_changes(region, geometry, log));
-    let mut spans: Vec<(u64, Entry)> = own.filter(|(_, entry)| is_of_table(entry.at)).collect();
-    spans.sort_by_key(|(lsn, _)| *lsn);
-    replay::store_words(region, spans.into_iter());
-    for log in logs {
-        let own = own_changes(region, geometry, log);
-        replay::store_words(region, own.filter(|(_, entry)| !is_of_table(entry.at)));
-    }
+/// A change of a word that a damaged log asks for.
+struct Change {
+    lsn: u64,
+    shard: usize,
+    entry: Entry,
+    /// The word was not another shard's before any damaged log was applied.
+    was_own: bool,
 }
 
-/// Returns the changes of a damaged log, except those of words that are another shard's.
-fn own_changes(
-    region: &Region,
-    geometry: &Geometry,
-    log: &ShardLog,
-) -> impl Iterator<Item = (u64, Entry)> {
-    replay::changes(log)
-        .filter(move |(_, entry)| !is_anothers(region, geometry, log.shard, entry.at))
+/// Stores what is left of damaged logs, in the order of the commits. Which shard has which span
+/// comes first: the rest depends on it. A shard may have got a span whose word in the pool is older
+/// than its release, or whose release is lost.
+fn store_damaged(region: &Region, geometry: &Geometry, logs: &[&ShardLog]) {
+    let is_own = |shard, at| !is_anothers(region, geometry, shard, at);
+    let is_of_table = |at: u64| geometry.span_of(at).is_some_and(|span| geometry.is_table(span));
+    let changes = logs.iter().flat_map(|log| {
+        replay::changes(log).map(|(lsn, entry)| {
+            let was_own = is_own(log.shard, entry.at);
+            Change { lsn, shard: log.shard, entry, was_own }
+        })
+    });
+    let (mut spans, mut rest): (Vec<Change>, Vec<Change>) =
+        changes.partition(|change| is_of_table(change.entry.at));
+    spans.sort_by_key(|change| change.lsn);
+    rest.sort_by_key(|change| change.lsn);
+    for Change { lsn, shard, entry, was_own } in spans {
+        if was_own || is_own(shard, entry.at) {
+            replay::store_words(region, [(lsn, entry)].into_iter());
+        }
+    }
+    let own = rest.into_iter().filter(|change| is_own(change.shard, change.entry.at));
+    replay::store_words(region, own.map(|change| (change.lsn, change.entry)));
 }
 
 /// Returns true if a word is in a span of another shard, or says that it is. A shard gets a span

@@ -169,9 +169,18 @@ fn a_salvage_stores_no_word_in_a_span_that_another_shard_has() {
     }
 }
 
-/// A pool of two shards in which a span went from `former` to the other one: its log alone says so,
-/// and says what is in the word that is returned. The tail of `former` is lost.
-fn a_span_that_went_over(former: usize) -> (Pool, Vec<u8>, Ptr) {
+/// A pool of two shards in which a span went from one to the other: that one's log alone says so,
+/// and says what is in `word`. The tail of the former owner is lost.
+struct WentOver {
+    pool: Pool,
+    bytes: Vec<u8>,
+    word: Ptr,
+    /// The place of the span's word in the table, and what it was before the release.
+    span_at: usize,
+    before: [u8; 8],
+}
+
+fn a_span_that_went_over(former: usize) -> WentOver {
     let pool = Pool::of(2);
     let other = 1 - former;
     let put = |shard: usize| {
@@ -189,6 +198,8 @@ fn a_span_that_went_over(former: usize) -> (Pool, Vec<u8>, Ptr) {
         shard.commit().expect("a commit");
     };
     let block = put(former);
+    let span_at = ZONES + (block.raw() as usize - ZONES) / SPAN * 8;
+    let before = *pool.bytes()[span_at..].first_chunk().expect("the word");
     let word = block.add(16);
     set(former, Some(word));
     let mut shard = pool.heap.lock(former);
@@ -202,10 +213,9 @@ fn a_span_that_went_over(former: usize) -> (Pool, Vec<u8>, Ptr) {
     set(other, None);
     let mut bytes = pool.bytes();
     // What the new owner's log says of the span is not in place yet.
-    let span = block.raw() as usize / SPAN * SPAN;
-    bytes[ZONES + (span - ZONES) / SPAN * 8..][..8].fill(0);
+    bytes[span_at..][..8].fill(0);
     bytes[TAIL + AREA * former..][..8].fill(0);
-    (pool, bytes, word)
+    WentOver { pool, bytes, word, span_at, before }
 }
 
 /// Without its tail a log of a new pool was read from its first record on, whose words had gone to
@@ -213,7 +223,7 @@ fn a_span_that_went_over(former: usize) -> (Pool, Vec<u8>, Ptr) {
 #[test]
 fn a_pool_without_the_tail_of_its_first_log_is_refused() {
     for former in [0, 1] {
-        let (pool, bytes, word) = a_span_that_went_over(former);
+        let WentOver { pool, bytes, word, .. } = a_span_that_went_over(former);
         fs::write(&pool.copy, &bytes).expect("the pool");
         let refused = Heap::open(region(&pool.copy), BOOT).err();
         assert!(matches!(refused, Some(OpenError::DamagedLog { .. })), "{refused:?}");
@@ -226,7 +236,7 @@ fn a_pool_without_the_tail_of_its_first_log_is_refused() {
 #[test]
 fn a_salvage_knows_which_shard_has_a_span_before_it_stores_words() {
     for (former, loses_tail) in [(0, false), (1, false), (0, true), (1, true)] {
-        let (pool, mut bytes, word) = a_span_that_went_over(former);
+        let WentOver { pool, mut bytes, word, .. } = a_span_that_went_over(former);
         let used = used_lines(&bytes, 1 - former);
         let record = used[used.len() - 2];
         let (lost, len) = if loses_tail { (TAIL, 2 * AREA) } else { (record, LINE) };
@@ -234,6 +244,21 @@ fn a_salvage_knows_which_shard_has_a_span_before_it_stores_words() {
         let found = salvage(&pool.copy, &bytes, OTHER_BOOT).word(word);
         let what = format!("former owner {former}, both tails lost: {loses_tail}");
         assert_eq!(found, u64::from_le_bytes([b'v'; 8]), "{what}");
+    }
+}
+
+/// The pages of a file without its journal are of different ages: here the table's is older than
+/// the release, of which the log of the former owner tells.
+#[test]
+fn a_salvage_follows_a_span_whose_word_is_older_than_its_release() {
+    for former in [0, 1] {
+        let WentOver { pool, mut bytes, word, span_at, before } = a_span_that_went_over(former);
+        let used = used_lines(&bytes, 1 - former);
+        let record = used[used.len() - 2];
+        bytes[record..record + LINE].fill(0);
+        bytes[span_at..span_at + 8].copy_from_slice(&before);
+        let found = salvage(&pool.copy, &bytes, OTHER_BOOT).word(word);
+        assert_eq!(found, u64::from_le_bytes([b'v'; 8]), "former owner {former}");
     }
 }
 
