@@ -81,8 +81,6 @@ impl Heap {
     /// repaired; reports what the others were. The caller holds no shard.
     pub fn restore(&self, lost: &[Lost]) -> Restored {
         let mut restored = Restored::default();
-        // Without its fence a record has no words in place: its log is still needed.
-        let can_retire = !self.is_poisoned();
         if !FaultPoint::ForgetResolved.is_enabled() {
             losses::forget(&self.region, usize::MAX, lost);
         }
@@ -91,18 +89,22 @@ impl Heap {
             self.header().write(&self.region);
             losses::restore(&self.region);
         }
-        self.renew_logs(lost);
         for line in lines(lost) {
             let parts = restored.parts.len();
             match self.restore_line(line, &mut restored.parts) {
-                Ok(()) if restored.parts.len() == parts && can_retire => {
+                Ok(()) if restored.parts.len() == parts => {
                     restored.resolved.push(Lost { at: line, len: LINE });
                 }
                 Ok(()) => {}
                 Err(lost) => restored.irreplaceable = restored.irreplaceable.or(Some(lost)),
             }
         }
+        self.renew_logs(lost);
         self.region.fence();
+        // Without its fence a record has no words in place: its log is still needed.
+        if self.is_poisoned() {
+            restored.resolved.clear();
+        }
         restored
     }
 
