@@ -9,7 +9,7 @@ use crate::slot::SlotSet;
 use crate::topology::Topology;
 use crate::topology::route::{Endpoint, Health, Presence, Request, Route};
 
-/// What an administrator decides of the replies to clients.
+/// The settings by an administrator that replies to clients depend on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Policy {
     /// Clients may read while the cluster is down (`cluster-allow-reads-when-down`).
@@ -17,7 +17,7 @@ pub struct Policy {
     /// Clients may publish to shard channels while the cluster is down
     /// (`cluster-allow-pubsubshard-when-down`).
     pub allows_pubsub: bool,
-    /// What nodes are named by (`cluster-preferred-endpoint-type`).
+    /// The kind of address that names a node (`cluster-preferred-endpoint-type`).
     pub endpoint: Endpoint,
 }
 

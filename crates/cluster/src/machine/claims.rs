@@ -8,7 +8,7 @@ use crate::id::Id;
 use crate::message::{Body, Update};
 use crate::slot::{SLOTS, SlotSet};
 
-/// What a node's claim changed.
+/// The slots that changed hands by a node's claim.
 #[derive(Default)]
 struct Changes {
     /// Slots that this node lost.

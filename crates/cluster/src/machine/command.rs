@@ -98,7 +98,7 @@ pub enum Refusal {
     ResetWithKeys,
 }
 
-/// What CLUSTER SETSLOT does.
+/// The change that CLUSTER SETSLOT makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetSlot {
     /// Opens the slot to give it to a node.

@@ -29,7 +29,7 @@ use crate::topology::Node;
 const MIN_WAIT: u64 = 2000;
 /// The longest delay for the news to spread.
 const MAX_DELAY: u64 = 500;
-/// What a replica that has no data waits in addition.
+/// The delay that a replica without data adds.
 const EMPTY_DELAY: u64 = 500;
 
 /// The election in which this node is a candidate.
@@ -41,7 +41,7 @@ pub(super) struct Election {
     pub(super) is_asked: bool,
     /// Its epoch.
     pub(super) epoch: u64,
-    /// Who voted for this node.
+    /// The nodes that voted for this one.
     votes: BTreeSet<Id>,
     /// How many replicas of the same primary are ahead.
     rank: u64,

@@ -75,7 +75,7 @@ pub struct Machine {
     out: Vec<Effect>,
 }
 
-/// What is done once at the end of a step.
+/// Work that is done once, at the end of a step.
 #[derive(Clone, Copy, Debug, Default)]
 struct Todo {
     save: bool,

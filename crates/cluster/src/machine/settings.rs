@@ -36,7 +36,7 @@ pub struct Settings {
     pub announce_ip: Text,
     /// The ports that this node announces.
     pub ports: NodePorts,
-    /// What this node says of itself.
+    /// The description of this node that others get.
     pub announced: Announced,
 }
 

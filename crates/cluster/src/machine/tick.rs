@@ -15,7 +15,7 @@ const MIN_HANDSHAKE: u64 = 1000;
 /// How many times a node is tried to be connected to within half a timeout.
 const CONNECT_TRIES: u64 = 10;
 
-/// What to do about a node.
+/// The steps that are due for a node.
 enum Care {
     Nothing,
     Ping(LinkId),

@@ -5,7 +5,7 @@
 use crate::id::Id;
 use crate::slot::SET_BYTES;
 
-/// What every message begins with.
+/// The beginning of every message.
 pub(super) const MAGIC: &[u8; 4] = b"RCmb";
 /// The version of the format.
 pub(super) const VERSION: u16 = 1;

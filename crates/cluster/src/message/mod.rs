@@ -38,7 +38,7 @@ pub enum Message {
     LightModule,
 }
 
-/// What a message says of its sender.
+/// The part of a message about its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The ID of the sender.
@@ -80,7 +80,7 @@ pub struct Ports {
     pub bus: u16,
 }
 
-/// What a message says besides.
+/// The rest of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// Are you alive?
@@ -105,7 +105,7 @@ pub enum Body {
     Other(u16),
 }
 
-/// What a PING, PONG or MEET says of other nodes, and of its sender in extensions.
+/// The gossip of a PING, PONG or MEET about other nodes, and its sender's extensions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gossip {
     /// Of other nodes.
@@ -114,7 +114,7 @@ pub struct Gossip {
     pub extensions: Vec<Extension>,
 }
 
-/// What a message says of another node.
+/// An entry of the gossip: another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its ID.

@@ -29,7 +29,7 @@ const BUS_PORT_OFFSET: u16 = 10_000;
 pub struct FileError {
     /// The number of the line; that after the last one if something is missing.
     pub line: usize,
-    /// What is wrong.
+    /// The reason.
     pub problem: &'static str,
 }
 
@@ -135,7 +135,7 @@ fn write_auxiliary(node: &Node, is_tls: bool, out: &mut String) {
     let _ = write!(out, ",shard-id={}", node.shard);
 }
 
-/// What a line says besides the node itself.
+/// The parts of a line besides the node itself.
 struct Line {
     number: usize,
     node: Node,

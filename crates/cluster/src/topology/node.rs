@@ -19,7 +19,7 @@ pub struct Node {
     pub ip: Text,
     /// Its ports.
     pub ports: NodePorts,
-    /// What it is.
+    /// Its kind and state.
     pub flags: Flags,
     /// Its primary, if it is a replica. That one may be unknown.
     pub primary: Option<Id>,
@@ -27,9 +27,9 @@ pub struct Node {
     pub config_epoch: u64,
     /// The shard that it belongs to.
     pub shard: Id,
-    /// What it says of itself.
+    /// Its own description.
     pub announced: Announced,
-    /// What is known of its health.
+    /// Its health, as far as this node knows.
     pub contact: Contact,
 }
 
@@ -59,7 +59,7 @@ impl NodePorts {
     }
 }
 
-/// What a node says of itself, for people and for clients.
+/// A node's own description, for people and for clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Announced {
     /// Its host name.
@@ -78,7 +78,7 @@ pub struct Announced {
     pub zone: Text,
 }
 
-/// What this node saw of another one. Times are steady ones.
+/// The signs of life of another node that this one saw. Times are steady ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contact {
     /// When it became known.

@@ -7,7 +7,7 @@
 use super::{Node, Topology};
 use crate::flags::Flags;
 
-/// What decides where a request belongs.
+/// The facts about a request that decide where it belongs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request {
     /// The slots of its keys, or of its channels if they are sharded.
@@ -92,7 +92,7 @@ impl<'k> FromIterator<(&'k [u8], bool)> for Presence {
     }
 }
 
-/// What clients may do while the cluster is down.
+/// The requests that clients may make while the cluster is down.
 #[derive(Clone, Copy, Debug)]
 pub struct Health {
     /// The cluster is up.
@@ -103,7 +103,7 @@ pub struct Health {
     pub allows_pubsub: bool,
 }
 
-/// Where a request belongs.
+/// The place where a request belongs.
 #[derive(Clone, Copy, Debug)]
 pub enum Route<'t> {
     /// Here.
@@ -124,7 +124,7 @@ pub enum Route<'t> {
     DownForWrites,
 }
 
-/// What MOVED and ASK name a node by (`cluster-preferred-endpoint-type`).
+/// The kind of address by which MOVED and ASK name a node (`cluster-preferred-endpoint-type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Endpoint {
     /// Its address.

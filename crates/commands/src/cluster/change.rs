@@ -15,7 +15,7 @@ use super::{check_on, has_keys, slot};
 /// The distance of the bus's port from that for clients, unless a command names it.
 const BUS_PORT_OFFSET: u16 = 10_000;
 
-/// What a step of the node returns.
+/// The result of a step of the node.
 type Answer = Result<Vec<Effect>, Refusal>;
 
 /// Takes a step of the node, and replies that it was taken or why it is refused.

@@ -33,7 +33,7 @@ const WAITING: usize = 64;
 /// The least time that a connection to a node may take.
 const CONNECTS_WITHIN: Duration = Duration::from_millis(100);
 
-/// What the task does next.
+/// The next event for the task.
 enum Next {
     Order(Order),
     Event(LinkEvent),
@@ -50,7 +50,7 @@ async fn next(
     }
 }
 
-/// What the task is made of.
+/// The parts that the task is made of.
 pub(super) struct Parts {
     pub(super) machine: Machine,
     pub(super) policy: Policy,

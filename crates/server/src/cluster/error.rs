@@ -15,7 +15,7 @@ pub enum ClusterError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The node's file cannot be saved.
@@ -23,7 +23,7 @@ pub enum ClusterError {
     Unsaved {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The node's file is damaged.
@@ -31,7 +31,7 @@ pub enum ClusterError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         source: FileError,
     },
     /// There are keys that no node may have.

@@ -39,10 +39,10 @@ pub(crate) struct ClusterNode {
     bus_port: u16,
 }
 
-/// What arrives at the task of the bus.
+/// An event that arrives at the task of the bus.
 pub(super) struct Arriving {
     pub(super) orders: UnboundedReceiver<Order>,
-    /// What clients have published: it waits while there is anything else to do.
+    /// A message that a client published: it waits while there is anything else to do.
     pub(super) published: UnboundedReceiver<Published>,
 }
 
