@@ -186,7 +186,9 @@ fn move_block(journal: &mut [u8], from: usize, to: usize) {
 
 fn fix_superblock_checksum(journal: &mut [u8], at: usize) -> bool {
     let Some(superblock) = journal.get_mut(at..at + SUPERBLOCK_LEN) else { return false };
-    let crc = crc32c::crc32c(&superblock[16..]);
+    // Older formats' checksums do not cover the version.
+    let version = if superblock[8] < 5 { &[][..] } else { &superblock[8..12] };
+    let crc = crc32c::crc32c_append(crc32c::crc32c(version), &superblock[16..]);
     superblock[12..16].copy_from_slice(&crc.to_le_bytes());
     true
 }

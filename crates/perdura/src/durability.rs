@@ -157,8 +157,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// waits for a part of the checkpoint with its shards locked, and readers of those wait with
 /// it.
 fn give_way(region: &Region) {
-    let fenced = pmem::counters().since(&COUNTED.replace(pmem::counters()));
-    let bytes = fenced.lines * pmem::LINE + fenced.streamed;
+    let bytes = pmem::counters().since(&COUNTED.replace(pmem::counters())).appended;
     let mut charged = CHARGED.get();
     let turn = Instant::now() + region.charge(bytes, &mut charged);
     CHARGED.set(charged);

@@ -1,8 +1,9 @@
-//! Counts the threads' use of the medium: fences, lines, streamed bytes.
+//! Counts the threads' use of the medium: fences, lines, streamed bytes, what goes to a journal.
 //!
 //! Budgets are per command, and a command runs on one thread: thread-local counts are exact and
 //! cost one addition. Every domain but `Volatile` counts in the same way, whether or not its flush
-//! is an instruction, so that a budget measured in one domain holds in the others.
+//! is an instruction, so that a budget measured in one domain holds in the others. Only the bytes
+//! that fences append to a journal are its own.
 //!
 //! A thread may register its counts in a list, so that anybody can add up the counts of all such
 //! threads; when it ends, its counts are added to those of the ended threads. So a count stays a
@@ -20,6 +21,8 @@ pub struct Counters {
     pub lines: u64,
     /// Bytes of whole lines that were copied past the cache, and so needed no flush.
     pub streamed: u64,
+    /// Bytes that fences appended to a journal.
+    pub appended: u64,
 }
 
 impl Counters {
@@ -29,6 +32,7 @@ impl Counters {
             fences: self.fences - earlier.fences,
             lines: self.lines - earlier.lines,
             streamed: self.streamed - earlier.streamed,
+            appended: self.appended - earlier.appended,
         }
     }
 
@@ -36,6 +40,7 @@ impl Counters {
         self.fences += other.fences;
         self.lines += other.lines;
         self.streamed += other.streamed;
+        self.appended += other.appended;
     }
 }
 
@@ -44,6 +49,7 @@ struct Counts {
     fences: AtomicU64,
     lines: AtomicU64,
     streamed: AtomicU64,
+    appended: AtomicU64,
 }
 
 impl Counts {
@@ -52,6 +58,7 @@ impl Counts {
             fences: self.fences.load(Relaxed),
             lines: self.lines.load(Relaxed),
             streamed: self.streamed.load(Relaxed),
+            appended: self.appended.load(Relaxed),
         }
     }
 }
@@ -65,8 +72,12 @@ fn add(count: &AtomicU64, by: u64) {
 thread_local! {
     // Without a destructor, so that its memory exists until the thread has ended.
     static COUNTS: Counts = const {
-        let (fences, lines, streamed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Counts { fences, lines, streamed }
+        Counts {
+            fences: AtomicU64::new(0),
+            lines: AtomicU64::new(0),
+            streamed: AtomicU64::new(0),
+            appended: AtomicU64::new(0),
+        }
     };
     static ENTRY: Entry = Entry::new();
 }
@@ -97,7 +108,7 @@ impl Running {
 
 static THREADS: Mutex<Threads> = Mutex::new(Threads {
     running: Vec::new(),
-    ended: Counters { fences: 0, lines: 0, streamed: 0 },
+    ended: Counters { fences: 0, lines: 0, streamed: 0, appended: 0 },
 });
 
 fn threads() -> MutexGuard<'static, Threads> {
@@ -157,6 +168,11 @@ pub(crate) fn count_streamed(bytes: u64) {
     COUNTS.with(|counts| add(&counts.streamed, bytes));
 }
 
+#[inline]
+pub(crate) fn count_appended(bytes: u64) {
+    COUNTS.with(|counts| add(&counts.appended, bytes));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,7 +189,7 @@ mod tests {
             count_streamed(3_000_000);
             counters()
         });
-        let expected = Counters { fences: 1, lines: 2_000_000, streamed: 3_000_000 };
+        let expected = Counters { fences: 1, lines: 2_000_000, streamed: 3_000_000, appended: 0 };
         assert_eq!(ended.join().expect("no panic"), expected);
 
         let (go_on, wait) = mpsc::channel::<()>();
@@ -187,7 +203,7 @@ mod tests {
         });
         is_counted.recv().expect("a sender");
         std::thread::spawn(|| count_lines(9_000_000)).join().expect("no panic");
-        let expected = Counters { fences: 2, lines: 7_000_000, streamed: 3_000_000 };
+        let expected = Counters { fences: 2, lines: 7_000_000, streamed: 3_000_000, appended: 0 };
         assert_eq!(total_counters().since(&before), expected);
 
         let mine = || threads().running.iter().any(|thread| thread.read().lines >= 5_000_000);

@@ -211,10 +211,10 @@ mod switch {
     }
 }
 
-/// Returns the lines that a flush of this range reports to a simulation: all of them, unless a
-/// mistake is simulated.
+/// Returns the offsets of the units, lines or words, that a flush of this range reports to a
+/// simulation: all of them, unless a mistake is simulated.
 #[cfg(feature = "sim")]
-pub(crate) fn flushed_lines(off: u64, len: usize) -> std::ops::Range<u64> {
+pub(crate) fn flushed_units(off: u64, len: usize, unit: u64) -> impl Iterator<Item = u64> {
     use crate::lines::{LINE, lines};
     let (whole, short) = (lines(off, len).len() as u64, (len as u64).div_ceil(LINE));
     let (mut first, mut end) = (off / LINE, off / LINE + whole);
@@ -224,5 +224,6 @@ pub(crate) fn flushed_lines(off: u64, len: usize) -> std::ops::Range<u64> {
     if short < whole && !FaultPoint::FlushLastLine.is_enabled() {
         end -= 1;
     }
-    first..end
+    let (from, to) = (off / unit * unit, off + len as u64);
+    (first * LINE..end * LINE).step_by(unit as usize).filter(move |at| (from..to).contains(at))
 }

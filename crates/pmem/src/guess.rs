@@ -10,7 +10,7 @@
 //!
 //! The result only decides what to prefetch and where a lookup under the lock begins.
 //!
-//! The journal copies lines that their thread has flushed, and pages for its checkpoints, in the
+//! The journal copies words that their thread has flushed, and pages for its checkpoints, in the
 //! same way: another thread may be storing into words next to them, or into them. A CPU with AVX
 //! loads 16 aligned bytes at once, any other CPU words.
 
@@ -51,13 +51,36 @@ pub(crate) unsafe fn word(at: *const u64) -> u64 {
     word
 }
 
+/// Copies words, each as it was at some moment.
+///
+/// # Safety
+/// `from` is a multiple of 8; both ranges are mapped and do not overlap, and nobody else accesses
+/// the destination.
+#[inline]
+pub(crate) unsafe fn copy_words(to: *mut u8, from: *const u64, words: usize) {
+    const LINE_WORDS: usize = LINE as usize / size_of::<u64>();
+    let to_line = from.addr().next_multiple_of(LINE as usize) - from.addr();
+    let head = (to_line / size_of::<u64>()).min(words);
+    let lines = (words - head) / LINE_WORDS;
+    let rest = head + lines * LINE_WORDS;
+    let to_word = |n: usize| to.cast::<u64>().wrapping_add(n);
+    for n in (0..head).chain(rest..words) {
+        // SAFETY: a word of the source, and bytes of the destination (caller).
+        unsafe { to_word(n).write_unaligned(word(from.wrapping_add(n))) };
+    }
+    if lines > 0 {
+        // SAFETY: whole lines of both ranges (caller).
+        unsafe { copy_lines(to_word(head).cast(), from.wrapping_add(head).cast(), lines) };
+    }
+}
+
 /// Copies whole lines, each word as it was at some moment.
 ///
 /// # Safety
 /// `from` is the start of a line; both ranges are mapped and do not overlap, and nobody else
 /// accesses the destination.
 #[inline]
-pub(crate) unsafe fn copy_lines(to: *mut u8, from: *const u8, lines: usize) {
+unsafe fn copy_lines(to: *mut u8, from: *const u8, lines: usize) {
     for n in 0..lines {
         let line = n * LINE as usize;
         let (to, from) = (to.wrapping_add(line), from.wrapping_add(line));
@@ -94,21 +117,24 @@ pub(crate) unsafe fn copy_lines(to: *mut u8, from: *const u8, lines: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::copy_lines;
+    use super::copy_words;
     use crate::Region;
 
     #[test]
-    fn lines_are_copied_whole_and_nothing_around_them() {
+    fn words_are_copied_whole_and_nothing_around_them() {
         #[repr(align(64))]
         struct Lines([u8; 320]);
         let from = Lines(std::array::from_fn(|n| n as u8));
-        for lines in 0..=4 {
-            let mut to = [0xee; 322];
-            // SAFETY: both have that many lines; the source begins at one after 64 bytes.
-            unsafe { copy_lines(to[1..].as_mut_ptr(), from.0[64..].as_ptr(), lines) };
-            let end = 1 + 64 * lines;
-            assert_eq!(to[1..end], from.0[64..64 + 64 * lines]);
-            assert_eq!((to[0], to[end]), (0xee, 0xee));
+        for first in 0..=16 {
+            for words in 0..=40 - first {
+                let mut to = [0xee; 322];
+                let bytes = &from.0[8 * first..8 * (first + words)];
+                // SAFETY: both have that many words.
+                unsafe { copy_words(to[1..].as_mut_ptr(), bytes.as_ptr().cast(), words) };
+                let end = 1 + 8 * words;
+                assert_eq!(to[1..end], *bytes);
+                assert_eq!((to[0], to[end]), (0xee, 0xee));
+            }
         }
     }
 

@@ -1,18 +1,18 @@
-//! The domain `journal`: a region whose stores stay in memory, and whose flushed lines are appended
+//! The domain `journal`: a region whose stores stay in memory, and whose flushed words are appended
 //! to a journal at every fence.
 //!
-//! A fence passes its lines to the journal and returns. They are durable when the journal is synced
+//! A fence passes its words to the journal and returns. They are durable when the journal is synced
 //! up to the position that [`Region::appended`] returned after the fence. Before a journal is
-//! begun, and after its use has ended, a fence writes its lines to the file and syncs it: so a pool
+//! begun, and after its use has ended, a fence writes its words to the file and syncs it: so a pool
 //! is created, and its header written, in its file itself.
 
-#![allow(unsafe_code, reason = "lines are copied out of the working memory, and stored into it")]
+#![allow(unsafe_code, reason = "words are copied out of the working memory, and stored into it")]
 
 use crate::error::GrowError;
 use crate::guess;
 use crate::journal::{
-    self, AllocateError, ChargedClient, CopyLines, Journal, JournalCounts, JournalError,
-    JournalFile, JournalId, JournalReading, JournalRecovery, Kept, LineRange, PROGRESS_BYTES,
+    self, AllocateError, ChargedClient, CopyWords, Journal, JournalCounts, JournalError,
+    JournalFile, JournalId, JournalReading, JournalRecovery, Kept, PROGRESS_BYTES, WordRange,
 };
 use crate::mapping::PAGE;
 use crate::region::Region;
@@ -38,7 +38,7 @@ pub enum SyncPolicy {
 
 impl SyncPolicy {
     /// Returns the interval at which [`JournalThread`](crate::JournalThread) syncs under the
-    /// policy. If replies wait for syncs, the thread does it for lines that nobody waits for.
+    /// policy. If replies wait for syncs, the thread does it for words that nobody waits for.
     pub fn sync_every(self) -> Option<Duration> {
         match self {
             SyncPolicy::Always | SyncPolicy::EverySecond => Some(Duration::from_secs(1)),
@@ -52,36 +52,36 @@ impl SyncPolicy {
 const LATE: Duration = Duration::from_secs(2);
 
 impl Region {
-    /// Returns the position after all lines that any thread has fenced so far: whatever a reader
+    /// Returns the position after all words that any thread has fenced so far: whatever a reader
     /// saw is durable when the journal is synced up to there. 0 without a journal.
     #[inline]
     pub fn appended(&self) -> u64 {
         self.journal.as_ref().map_or(0, |journal| journal.appended())
     }
 
-    /// Returns the position up to which lines are durable.
+    /// Returns the position up to which words are durable.
     pub fn synced(&self) -> u64 {
         self.journal.as_ref().map_or(0, |journal| journal.synced())
     }
 
-    /// Returns when all lines up to `position` are durable. Threads that wait at the same time
+    /// Returns when all words up to `position` are durable. Threads that wait at the same time
     /// share one write and one sync.
     pub fn sync_up_to(&self, position: u64) -> Result<(), JournalError> {
         self.with_the_journal(|journal| journal.sync_up_to(position))
     }
 
     /// Makes everything fenced so far durable, while other threads may write. Called periodically,
-    /// for lines that nobody waits for.
+    /// for words that nobody waits for.
     pub fn sync_in_background(&self) -> Result<(), JournalError> {
         self.with_the_journal(Journal::sync_in_background)
     }
 
-    /// Returns when the kernel has all lines up to `position`: they survive the end of the process.
+    /// Returns when the kernel has all words up to `position`: they survive the end of the process.
     pub fn write_up_to(&self, position: u64) -> Result<(), JournalError> {
         self.with_the_journal(|journal| journal.write_up_to(position))
     }
 
-    /// Returns when the kernel has all lines up to `position`, and no unsynced write is as old as
+    /// Returns when the kernel has all words up to `position`, and no unsynced write is as old as
     /// `age`: waits for a late sync.
     pub fn write_within(&self, position: u64, age: Duration) -> Result<(), JournalError> {
         self.with_the_journal(|journal| journal.write_within(position, age))
@@ -101,7 +101,7 @@ impl Region {
     /// held ([`Region::hold_journal`]).
     pub fn checkpoint_step(&self) -> Result<bool, JournalError> {
         let mut more = false;
-        self.with_journal_and_lines(|journal, copy| {
+        self.with_journal_and_words(|journal, copy| {
             more = journal.checkpoint_step(copy)?;
             Ok(())
         })?;
@@ -110,7 +110,7 @@ impl Region {
 
     /// Writes everything fenced into the file: durably, the file alone then has it.
     pub fn checkpoint(&self) -> Result<(), JournalError> {
-        self.with_journal_and_lines(Journal::checkpoint)
+        self.with_journal_and_words(Journal::checkpoint)
     }
 
     /// Returns what the journal has done so far; `None` without a journal.
@@ -173,7 +173,7 @@ impl Region {
 
     /// Holds the journal, or ends that: while it is held, nothing is applied, and its use does not
     /// end ([`JournalError::Held`]). When this returns, nothing is being applied. A fence fails if
-    /// the journal has no space for its lines: nobody should be writing.
+    /// the journal has no space for its words: nobody should be writing.
     pub fn hold_journal(&self, yes: bool) {
         if let Some(journal) = &self.journal {
             journal.hold(yes);
@@ -211,7 +211,7 @@ impl Region {
         let mut recovery = JournalRecovery::default();
         self.with_the_journal(|journal| {
             let said = self.progress_line(progress_at);
-            let store = |range: LineRange, bytes: &[u8]| self.store_lines(range, bytes);
+            let store = |range: WordRange, bytes: &[u8]| self.store_words(range, bytes);
             recovery = journal.recover(id, progress_at, &said, &store)?;
             Ok(())
         })?;
@@ -229,7 +229,7 @@ impl Region {
         let path = self.journal_to_read.as_deref().filter(|_| self.is_private());
         let missing = || JournalError::Missing { path: PathBuf::new() };
         let line = self.progress_line(progress_at);
-        let store = |range: LineRange, bytes: &[u8]| self.store_lines(range, bytes);
+        let store = |range: WordRange, bytes: &[u8]| self.store_words(range, bytes);
         journal::read(path.ok_or_else(missing)?, id, &line, &store)
     }
 
@@ -253,7 +253,7 @@ impl Region {
     /// Writes everything into the file and ends the use of the journal: fences go to the file
     /// again.
     pub fn end_journal(&self) -> Result<(), JournalError> {
-        self.with_journal_and_lines(Journal::end)
+        self.with_journal_and_words(Journal::end)
     }
 
     /// Runs an operation of the journal, if there is one. If it fails, every fence fails from here
@@ -270,21 +270,21 @@ impl Region {
         done
     }
 
-    /// Runs an operation of the journal that copies lines of the working memory.
-    pub(crate) fn with_journal_and_lines(
+    /// Runs an operation of the journal that copies words of the working memory.
+    pub(crate) fn with_journal_and_words(
         &self,
-        work: impl FnOnce(&Journal, CopyLines<'_>) -> Result<(), JournalError>,
+        work: impl FnOnce(&Journal, CopyWords<'_>) -> Result<(), JournalError>,
     ) -> Result<(), JournalError> {
-        let copy = |range: LineRange, out: &mut Vec<u8>| {
-            self.copy_lines(range, out);
+        let copy = |range: WordRange, out: &mut Vec<u8>| {
+            self.copy_words(range, out);
             !self.watch.has_quarantined()
         };
         self.with_the_journal(|journal| work(journal, &copy))
     }
 
-    /// The fence: appends the calling thread's lines.
+    /// The fence: appends the calling thread's words.
     pub(crate) fn append_flushed(&self) {
-        let appended = self.with_journal_and_lines(|journal, copy| {
+        let appended = self.with_journal_and_words(|journal, copy| {
             journal::take(self.id, |ranges| journal.append(ranges, copy))
         });
         if appended.is_err() {
@@ -292,23 +292,23 @@ impl Region {
         }
     }
 
-    /// Copies lines to the end of a vector: those that a thread has flushed, or all of a page.
+    /// Copies words to the end of a vector: those that a thread has flushed, or all of a page.
     /// Another thread may be storing words or bytes into them that it has not flushed: each word is
     /// copied whole, as of some moment.
-    fn copy_lines(&self, range: LineRange, out: &mut Vec<u8>) {
+    fn copy_words(&self, range: WordRange, out: &mut Vec<u8>) {
         let (off, len) = range.bytes();
         out.reserve(len);
         let to = out.spare_capacity_mut().as_mut_ptr();
         let from = self.mapping.base().wrapping_add(off as usize);
-        // SAFETY: lines before the end of some that were flushed, which were inside the region; the
-        // vector has space for their bytes, which nobody else has.
-        unsafe { guess::copy_lines(to.cast(), from, range.lines as usize) };
+        // SAFETY: words of lines before the end of some that were flushed, which were inside the
+        // region; the vector has space for their bytes, which nobody else has.
+        unsafe { guess::copy_words(to.cast(), from.cast(), range.words as usize) };
         // SAFETY: these bytes were just written.
         unsafe { out.set_len(out.len() + len) };
     }
 
-    /// Stores lines of the journal; returns false if they are not inside the region.
-    fn store_lines(&self, range: LineRange, bytes: &[u8]) -> bool {
+    /// Stores words of the journal; returns false if they are not inside the region.
+    fn store_words(&self, range: WordRange, bytes: &[u8]) -> bool {
         let (off, _) = range.bytes();
         let inside = off.checked_add(bytes.len() as u64).is_some_and(|end| end <= self.len());
         if inside {

@@ -142,16 +142,29 @@ impl Region {
         self.flush_checked(off, len);
     }
 
-    /// Begins to make several lines durable, each given by its offset.
-    pub fn flush_lines(&self, offsets: &[u64]) {
+    /// Returns the number of bytes that a flush takes at least: those of a line, or of a word where
+    /// the journal does.
+    #[inline]
+    pub fn flush_unit(&self) -> u64 {
+        #[cfg(feature = "sim")]
+        if let Some(recorder) = &self.recorder {
+            return recorder.flush_unit();
+        }
+        if self.domain == Domain::Journal { size_of::<u64>() as u64 } else { LINE }
+    }
+
+    /// Begins to make several units of a flush durable, each given by its offset.
+    pub fn flush_units(&self, offsets: &[u64]) {
         if self.domain == Domain::Volatile {
             return;
         }
-        let inside = |off: &&u64| self.place(**off, LINE as usize).is_some();
-        let mut flushed = 0;
+        let unit = self.flush_unit() as usize;
+        let inside = |off: &&u64| self.place(**off, unit).is_some();
+        let (mut flushed, mut last) = (0, None);
         for &off in offsets.iter().filter(inside) {
-            self.flush_checked(off, LINE as usize);
-            flushed += 1;
+            self.flush_checked(off, unit);
+            // Words of one line are mostly listed one after the other.
+            flushed += u64::from(last.replace(off / LINE) != Some(off / LINE));
         }
         count_lines(flushed);
     }
@@ -165,8 +178,8 @@ impl Region {
         if let Some(recorder) = &self.recorder
             && self.domain != Domain::Msync
         {
-            crate::fault_points::flushed_lines(off, len)
-                .for_each(|line| recorder.flush(line * LINE));
+            crate::fault_points::flushed_units(off, len, recorder.flush_unit())
+                .for_each(|at| recorder.flush(at));
             return;
         }
         match self.domain {

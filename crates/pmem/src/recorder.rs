@@ -3,6 +3,7 @@
 
 use crate::domain::Domain;
 use crate::growth::Backing;
+use crate::lines::LINE;
 use std::io;
 use std::ops::Range;
 
@@ -24,8 +25,13 @@ pub trait Recorder: Send + Sync {
     fn stream(&self, off: u64, bytes: &[u8]) {
         self.store(off, bytes);
     }
-    /// The line at `line` (a multiple of [`crate::LINE`]) was flushed.
-    fn flush(&self, line: u64);
+    /// Returns the number of bytes that a flush covers at least: those of a line, or, as in a
+    /// journal, of a word.
+    fn flush_unit(&self) -> u64 {
+        LINE
+    }
+    /// The line or word at `off`, a multiple of [`Recorder::flush_unit`], was flushed.
+    fn flush(&self, off: u64);
     /// Records a fence of the calling thread.
     fn fence(&self);
     /// The pages of `[off, off + len)` are written to the file, whoever stored into them.

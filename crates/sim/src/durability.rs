@@ -31,6 +31,11 @@
 //! - [`Crash::SyncedWords`]: any subset of the pending words, as in the strict model.
 //! - [`Crash::SyncedPages`]: each page by itself, with a prefix of the stores to it.
 //!
+//! A journal takes the words that a flush names, and not the rest of their lines. How it keeps them
+//! is searched elsewhere; what it takes is a model of its own.
+//!
+//! - [`Crash::FlushedWords`]: as the strict model, where a flush covers words.
+//!
 //! In every model a file that has grown may have its old length, its new one or any in between, by
 //! whole pages, until the length is synced. Stores beyond the length are lost, whatever was
 //! flushed.
@@ -55,23 +60,34 @@ pub enum Crash {
     SyncedWords,
     /// A prefix of each page's stores, if pages are synced.
     SyncedPages,
+    /// Any subset of words, each of which is flushed by itself.
+    FlushedWords,
 }
 
 impl Crash {
     /// All models.
-    pub const ALL: [Crash; 4] = [Crash::Strict, Crash::X86, Crash::SyncedWords, Crash::SyncedPages];
+    pub const ALL: [Crash; 5] =
+        [Crash::Strict, Crash::X86, Crash::SyncedWords, Crash::SyncedPages, Crash::FlushedWords];
 
     /// Returns the domain to which the model belongs.
     pub fn domain(self) -> Domain {
         match self {
-            Crash::Strict | Crash::X86 => Domain::Clwb,
+            Crash::Strict | Crash::X86 | Crash::FlushedWords => Domain::Clwb,
             Crash::SyncedWords | Crash::SyncedPages => Domain::Msync,
         }
+    }
+
+    /// Returns the number of bytes that a flush covers at least.
+    pub fn flush_unit(self) -> u64 {
+        if self == Crash::FlushedWords { WORD } else { LINE }
     }
 }
 
 /// Bytes of a page.
 const PAGE: usize = 4096;
+
+/// Bytes of a word.
+const WORD: u64 = 8;
 
 /// A store to one word, or to some bytes of it.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +111,7 @@ impl Piece {
     }
 }
 
+/// What a flush covers at least: a line, or a word of it.
 #[derive(Clone, Debug, Default)]
 struct Line {
     /// Pending stores in program order.
@@ -146,6 +163,8 @@ pub struct Durability {
     certain_len: usize,
     /// The length of the last image.
     image_len: usize,
+    /// Bytes of a line here: what a flush covers at least.
+    flush_unit: u64,
     lines: BTreeMap<u64, Line>,
     /// Lines that each thread flushed, or streamed to, since its last fence.
     flushes: Vec<(u32, u64)>,
@@ -174,9 +193,15 @@ pub struct Image<'a> {
 }
 
 impl Durability {
-    /// Creates a medium that holds `image`, with nothing pending.
+    /// Creates a medium that holds `image`, with nothing pending. A flush covers a line.
     pub fn new(image: Vec<u8>) -> Durability {
+        Durability::of(Crash::Strict, image)
+    }
+
+    /// As [`Durability::new`], with the flushes of a crash model.
+    pub fn of(crash: Crash, image: Vec<u8>) -> Durability {
         Durability {
+            flush_unit: crash.flush_unit(),
             changed: vec![(0, image.len())],
             certain_len: image.len(),
             image_len: image.len(),
@@ -196,7 +221,7 @@ impl Durability {
             }
             Event::Stream { thread, off, from, len } => {
                 self.store(off, &trace.bytes[from..from + len], Some(thread));
-                let lines = (off..off + len as u64).step_by(LINE as usize);
+                let lines = (off..off + len as u64).step_by(self.flush_unit as usize);
                 self.flushes.extend(lines.map(|line| (thread, line)));
             }
             Event::Flush { thread, line } => self.flush(thread, line),
@@ -223,7 +248,8 @@ impl Durability {
             };
             self.stores += 1;
             piece.bytes[..len].copy_from_slice(&rest[..len]);
-            self.lines.entry(off / LINE * LINE).or_default().pieces.push(piece);
+            let line = off / self.flush_unit * self.flush_unit;
+            self.lines.entry(line).or_default().pieces.push(piece);
             rest = &rest[len..];
             off += len as u64;
         }
@@ -359,7 +385,7 @@ impl Durability {
                 pages.values_mut().for_each(|page| page.sort_by_key(|piece| piece.order));
                 pages.into_values().collect()
             }
-            Crash::Strict | Crash::SyncedWords => {
+            Crash::Strict | Crash::SyncedWords | Crash::FlushedWords => {
                 let mut units = Vec::new();
                 for line in self.lines.values() {
                     let mut words: [Vec<Piece>; 8] = Default::default();

@@ -21,7 +21,7 @@ use crate::medium::{Event, Medium, Trace};
 use crate::scratch::Scratch;
 use crate::shrink;
 use crate::workload::{Incarnation, Left, Promise, Promises, Workload};
-use pmem::{Domain, FAULT_POINTS, FaultPointSet, Region};
+use pmem::{FAULT_POINTS, FaultPointSet, Region};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -74,8 +74,7 @@ impl Effort {
     }
 
     fn medium(&self) -> Arc<Medium> {
-        let domain = self.crash.domain();
-        Medium::with(domain, self.streams && domain == Domain::Clwb)
+        Medium::of(self.crash, self.streams)
     }
 }
 
@@ -140,7 +139,7 @@ impl<W: Workload> Explorer<'_, W> {
         self.counts.incarnations += 1;
         let trace = medium.take();
         drop(store);
-        self.crash_everywhere(Durability::new(Vec::new()), &trace, promises, 0)
+        self.crash_everywhere(Durability::of(self.effort.crash, Vec::new()), &trace, promises, 0)
     }
 
     /// Crashes at the moments of a trace that started on `medium`.
@@ -249,7 +248,8 @@ impl<W: Workload> Explorer<'_, W> {
         medium.images(self.effort.crash, self.choose(depth), &mut rng, |mut image, described| {
             opened += 1;
             outcome = if self.goes_on(depth) {
-                self.go_on(image.bytes, Durability::new(image.bytes.to_vec()), promise, depth)
+                let medium = Durability::of(self.effort.crash, image.bytes.to_vec());
+                self.go_on(image.bytes, medium, promise, depth)
             } else {
                 self.look(scratch, &mut image, promise)
             };

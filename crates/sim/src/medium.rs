@@ -4,6 +4,7 @@
 //! not disturbed, and any moment can be examined with knowledge of what came later. A trace ends
 //! when it is taken: what a store does while it is dropped happens after the crash, that is, never.
 
+use crate::durability::Crash;
 use crate::scheduler::{self, At};
 use pmem::{Domain, FaultPointSet, Recorder};
 use std::ops::Range;
@@ -34,11 +35,11 @@ pub enum Event {
         /// Number of bytes.
         len: usize,
     },
-    /// A thread flushed a line.
+    /// A thread flushed a line, or a word of it.
     Flush {
         /// The thread.
         thread: u32,
-        /// The line's offset.
+        /// The offset of the line or word.
         line: u64,
     },
     /// A thread fenced.
@@ -77,7 +78,7 @@ pub struct Trace {
 /// Records the trace of a region.
 #[derive(Debug)]
 pub struct Medium {
-    domain: Domain,
+    crash: Crash,
     /// Whether copies past the cache are distinguished from other stores.
     streams: bool,
     trace: Mutex<Option<Trace>>,
@@ -89,19 +90,15 @@ pub struct Medium {
 impl Medium {
     /// Creates a medium of persistent memory, with an empty trace.
     pub fn new() -> Arc<Medium> {
-        Medium::of(Domain::Clwb)
+        Medium::of(Crash::Strict, false)
     }
 
-    /// Creates a medium of this domain, with an empty trace.
-    pub fn of(domain: Domain) -> Arc<Medium> {
-        Medium::with(domain, false)
-    }
-
-    /// Creates a medium of this domain; with `streams`, copies past the cache behave as on a
-    /// processor.
-    pub fn with(domain: Domain, streams: bool) -> Arc<Medium> {
+    /// Creates a medium with an empty trace, for this crash model. With `streams`, copies past the
+    /// cache behave as on a processor, where the model has both.
+    pub fn of(crash: Crash, streams: bool) -> Arc<Medium> {
         let trace = Mutex::new(Some(Trace::default()));
-        Arc::new(Medium { domain, streams, trace, holes: Mutex::default() })
+        let streams = streams && matches!(crash, Crash::Strict | Crash::X86);
+        Arc::new(Medium { crash, streams, trace, holes: Mutex::default() })
     }
 
     /// Puts a mark between the events.
@@ -136,7 +133,11 @@ impl Medium {
 
 impl Recorder for Medium {
     fn domain(&self) -> Domain {
-        self.domain
+        self.crash.domain()
+    }
+
+    fn flush_unit(&self) -> u64 {
+        self.crash.flush_unit()
     }
 
     fn store(&self, off: u64, bytes: &[u8]) {

@@ -175,7 +175,7 @@ fn each_problem_of_a_journal_is_named_with_a_way_on() {
         (&|bytes| bytes.truncate(30_000), 1, "cut short: expected 532480 bytes, found 30000"),
         (&|bytes| bytes[..8192].fill(0), 1, "superblock are damaged"),
         (&|bytes| bytes.fill(7), 2, "no journal"),
-        (&|bytes| (bytes[8] += 1, bytes[BLOCK + 8] += 1).0, 2, "has format 5"),
+        (&|bytes| (bytes[8] += 1, bytes[BLOCK + 8] += 1).0, 2, "has format 6"),
         (&|bytes| bytes[batches(&journal)[6] + 100] ^= 1, 1, "is not whole, though it was synced"),
         (&|bytes| bytes.clear(), 1, "superblock are damaged"),
     ];

@@ -4,17 +4,17 @@
 //! the last one looks at the start of the next part, where only a record with the expected sequence
 //! number counts.
 //!
-//! Before a part is overwritten, its records are *retired*: every line with a word that they
-//! changed is flushed and fenced, and the tail moves past them. These lines are remembered in DRAM;
-//! the records are not read again.
+//! Before a part is overwritten, its records are *retired*: every word that they changed is flushed
+//! and fenced, and the tail moves past them. The units of these flushes, lines or words, are
+//! remembered in DRAM; the records are not read again.
 //!
 //! Records are retired by *sections*: a section is the records of a part, up to a limit, and is
 //! retired as soon as a second section has begun after it. Waiting until the ring is full would
-//! save few flushes, since most lines are changed by few records, and would leave more work to
+//! save few flushes, since most units are changed by few records, and would leave more work to
 //! recovery. As it is, recovery reads at most two sections of each ring and one record of a third.
 //!
 //! Retiring happens inside commits and uses their fences. The commit that begins a section flushes
-//! the lines of the one before the last; its fence completes that. The shard's next commit stores
+//! the units of the one before the last; its fence completes that. The shard's next commit stores
 //! the tail and flushes it; its fence makes the tail durable, and only then may the space that the
 //! tail left be written. If that very commit enters the part that the tail leaves, as when each
 //! record takes a part of its own, it fences first.
@@ -31,7 +31,7 @@ use std::ops::RangeInclusive;
 /// A place in a ring, in lines from its start.
 pub(crate) type LineIndex = u64;
 
-/// How many lines are remembered as listed, so that a hot line is listed only once.
+/// How many units are remembered as listed, so that a hot one is listed only once.
 const LISTED: usize = 256;
 
 /// Bytes of records that fill a section: the limits for one shard, and the total that the shards
@@ -56,9 +56,9 @@ struct Section {
     first: (LineIndex, u64),
     /// Words of its records, including the bodies of long ones.
     words: usize,
-    /// Offsets in the pool of the lines that the records changed. A line may be listed several
-    /// times.
-    lines: Vec<u64>,
+    /// Offsets in the pool of the units of a flush that the records changed. One may be listed
+    /// several times.
+    changed: Vec<u64>,
     /// Spans with the bodies of long records.
     long: Vec<u32>,
 }
@@ -81,9 +81,9 @@ pub(crate) struct Ring {
     /// The part being written, and the line after its last record.
     part: usize,
     at: LineIndex,
-    /// Lines that the newest section has listed, each in a slot that follows from its number.
+    /// Units that the newest section has listed, each in a slot that follows from its offset.
     listed: Box<[u64; LISTED]>,
-    /// An empty list of lines for the next section; a reused one is still in the CPU cache.
+    /// An empty list of units for the next section; a reused one is still in the CPU cache.
     spare: Vec<u64>,
     /// The next record's sequence number.
     pub(crate) seq: u64,
@@ -176,19 +176,20 @@ impl Ring {
             part: self.part,
             first: (self.at, self.seq),
             words: 0,
-            lines: std::mem::take(&mut self.spare),
+            changed: std::mem::take(&mut self.spare),
             long: Vec::new(),
         });
     }
 
     /// Records that the last placed record changes the words at these offsets.
     #[inline]
-    pub(crate) fn changes(&mut self, words: impl Iterator<Item = u64>) {
-        let Some(Section { lines, .. }) = self.sections.back_mut() else { return };
-        for line in words.map(|at| at & !(LINE - 1)) {
-            let slot = (line >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
-            if std::mem::replace(&mut self.listed[slot as usize], line) != line {
-                lines.push(line);
+    pub(crate) fn changes(&mut self, region: &Region, words: impl Iterator<Item = u64>) {
+        let Some(Section { changed, .. }) = self.sections.back_mut() else { return };
+        let unit = region.flush_unit();
+        for at in words.map(|at| at & !(unit - 1)) {
+            let slot = (at >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+            if std::mem::replace(&mut self.listed[slot as usize], at) != at {
+                changed.push(at);
             }
         }
     }
@@ -230,15 +231,15 @@ impl Ring {
         self.move_tail(region);
     }
 
-    /// Flushes the lines that the oldest `count` sections changed; after a fence of this thread the
+    /// Flushes what the oldest `count` sections changed; after a fence of this thread the
     /// tail may pass them.
     fn flush_oldest(&mut self, region: &Region, count: usize) {
         for section in self.sections.iter_mut().take(count) {
             if FaultPoint::FlushRetired.is_enabled() {
-                region.flush_lines(&section.lines);
+                region.flush_units(&section.changed);
             }
-            section.lines.clear();
-            self.spare = std::mem::take(&mut section.lines);
+            section.changed.clear();
+            self.spare = std::mem::take(&mut section.changed);
         }
         self.flushed = count;
     }

@@ -149,7 +149,7 @@ pub(crate) fn store_words(region: &Region, changes: impl Iterator<Item = (u64, E
     lines.sort_unstable();
     lines.dedup();
     for line in lines {
-        fault_points::flush(region, line, 1, FaultPoint::FlushRecovered);
+        fault_points::flush(region, line, LINE as usize, FaultPoint::FlushRecovered);
     }
     words
 }

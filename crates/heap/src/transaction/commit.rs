@@ -117,7 +117,7 @@ pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut ShardState) {
     if heap.volatile {
         return;
     }
-    ring.changes(plan.words.iter().map(|word| word.at));
+    ring.changes(region, plan.words.iter().map(|word| word.at));
     let fenced = record::fenced_word(heap.epoch, ring.seq - 1);
     // SAFETY: as above.
     unsafe { region.store(heap.area(shard).fenced(), fenced) };

@@ -1,43 +1,43 @@
-//! A fence: copies its thread's lines to the end of the buffer.
+//! A fence: copies its thread's words to the end of the buffer.
 //!
-//! The bytes are copied while the buffer is locked, so that the newest content of each line comes
+//! The bytes are copied while the buffer is locked, so that the newest content of each word comes
 //! last in the journal. If they were copied before, another thread could copy newer content of a
-//! line that both have flushed, and append it first.
+//! word that both have flushed, and append it first.
 //!
-//! A fence with more lines than fit into the buffer is spread over several batches. That breaks no
-//! rule: a line may reach the medium before its fence.
+//! A fence with more words than fit into the buffer is spread over several batches. That breaks no
+//! rule: a word may reach the medium before its fence.
 //!
-//! No more is appended than fits into the ring. So appended lines can be written at any time, and a
+//! No more is appended than fits into the ring. So appended words can be written at any time, and a
 //! checkpoint, which makes space, never waits for space.
 
-use super::batch::LineRange;
+use super::batch::{WORD, WordRange};
 use super::core::{Buffer, Count, Journal, locked};
 use super::error::JournalError;
 use super::layout::BLOCK;
+use crate::counters::count_appended;
 use crate::fault_points::FaultPoint;
-use crate::lines::LINE;
 use std::collections::HashMap;
 use std::mem;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// Copies the lines of a range to the end of a vector; returns false if the medium has lost some of
+/// Copies the words of a range to the end of a vector; returns false if the medium has lost some of
 /// the region, so that there may be zeros instead. A thread's own stores are never lost.
-pub(crate) type CopyLines<'m> = &'m dyn Fn(LineRange, &mut Vec<u8>) -> bool;
+pub(crate) type CopyWords<'m> = &'m dyn Fn(WordRange, &mut Vec<u8>) -> bool;
 
 impl Journal {
-    /// Appends the lines that a thread flushed.
+    /// Appends the words that a thread flushed.
     pub(crate) fn append(
         &self,
-        ranges: &mut dyn Iterator<Item = LineRange>,
-        copy: CopyLines<'_>,
+        ranges: &mut dyn Iterator<Item = WordRange>,
+        copy: CopyWords<'_>,
     ) -> Result<(), JournalError> {
         if FaultPoint::CopyUnderLock.is_enabled() {
             return self.append_ranges(ranges, copy);
         }
-        let ranges: Vec<LineRange> = ranges.collect();
-        let lines = copy_early(&ranges, copy);
-        let copy = |range: LineRange, out: &mut Vec<u8>| {
-            (range.first..range.first + range.lines).for_each(|line| out.extend(lines[&line]));
+        let ranges: Vec<WordRange> = ranges.collect();
+        let words = copy_early(&ranges, copy);
+        let copy = |range: WordRange, out: &mut Vec<u8>| {
+            (range.first..range.first + range.words).for_each(|word| out.extend(words[&word]));
             true
         };
         self.append_ranges(&mut ranges.into_iter(), &copy)
@@ -45,8 +45,8 @@ impl Journal {
 
     fn append_ranges(
         &self,
-        ranges: &mut dyn Iterator<Item = LineRange>,
-        copy: CopyLines<'_>,
+        ranges: &mut dyn Iterator<Item = WordRange>,
+        copy: CopyWords<'_>,
     ) -> Result<(), JournalError> {
         let Some(first) = ranges.next() else { return Ok(()) };
         self.check()?;
@@ -61,7 +61,8 @@ impl Journal {
                 let space = longest.saturating_sub(buffer.batch.len());
                 let Some(cut) = range.cut(space) else { break };
                 buffer.push(cut, copy);
-                if range.lines == 0 {
+                count_appended(cut.bytes().1 as u64);
+                if range.words == 0 {
                     rest = ranges.next();
                 }
             }
@@ -98,7 +99,7 @@ impl Journal {
 
     /// Makes the ring longer or continues a checkpoint, so that it gets space.
     #[cold]
-    fn free_ring(&self, copy: CopyLines<'_>) -> Result<(), JournalError> {
+    fn free_ring(&self, copy: CopyWords<'_>) -> Result<(), JournalError> {
         if self.grow_ring()? {
             return Ok(());
         }
@@ -108,11 +109,11 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes lines to the pool's file and syncs it: used before and after the journal is in use.
+    /// Writes words to the pool's file and syncs it: used before and after the journal is in use.
     fn write_through(
         &self,
-        ranges: &mut dyn Iterator<Item = LineRange>,
-        copy: CopyLines<'_>,
+        ranges: &mut dyn Iterator<Item = WordRange>,
+        copy: CopyWords<'_>,
     ) -> Result<(), JournalError> {
         let mut bytes = Vec::new();
         for range in ranges {
@@ -124,20 +125,20 @@ impl Journal {
     }
 }
 
-/// Copies lines, by number, before the buffer is locked: a mistake that a test simulates.
+/// Copies words, by number, before the buffer is locked: a mistake that a test simulates.
 #[cold]
-fn copy_early(ranges: &[LineRange], copy: CopyLines<'_>) -> HashMap<u64, [u8; LINE as usize]> {
-    let lines = ranges.iter().flat_map(|range| range.first..range.first + range.lines);
-    let copied = lines.map(|first| {
+fn copy_early(ranges: &[WordRange], copy: CopyWords<'_>) -> HashMap<u64, [u8; WORD as usize]> {
+    let words = ranges.iter().flat_map(|range| range.first..range.first + range.words);
+    let copied = words.map(|first| {
         let mut bytes = Vec::new();
-        copy(LineRange { first, lines: 1 }, &mut bytes);
-        (first, bytes.first_chunk().copied().unwrap_or([0; LINE as usize]))
+        copy(WordRange { first, words: 1 }, &mut bytes);
+        (first, bytes.first_chunk().copied().unwrap_or([0; WORD as usize]))
     });
     copied.collect()
 }
 
 impl Buffer {
-    fn push(&mut self, range: LineRange, copy: CopyLines<'_>) {
+    fn push(&mut self, range: WordRange, copy: CopyWords<'_>) {
         self.dirty.mark(range);
         self.batch.push(range, |out| {
             copy(range, out);

@@ -13,8 +13,8 @@
 //! So a journal that is not empty belongs to a pool that names it; any other combination of files
 //! was made by somebody, and is refused.
 
-use super::append::CopyLines;
-use super::batch::{BatchBuffer, BatchHeader, LineRange, RangeBytes, ranges};
+use super::append::CopyWords;
+use super::batch::{BatchBuffer, BatchHeader, RangeBytes, WordRange, ranges};
 use super::checkpoint::Checkpointer;
 use super::core::{Buffer, Count, Journal, Progress, locked};
 use super::dirty_pages::DirtyPages;
@@ -51,7 +51,7 @@ const READ_AHEAD: u64 = DEFAULT_CAPACITY;
 pub struct JournalRecovery {
     /// The number of batches that were stored into the working memory.
     pub batches: u64,
-    /// The number of bytes of their lines.
+    /// The number of bytes of their words.
     pub bytes: u64,
     /// The sequence number of the first of them.
     pub first: u64,
@@ -63,14 +63,14 @@ pub struct JournalRecovery {
     pub capacity: u64,
 }
 
-/// Stores lines into the working memory; returns false if it does not contain them.
-pub(crate) type StoreLines<'m> = &'m dyn Fn(LineRange, &[u8]) -> bool;
+/// Stores words into the working memory; returns false if it does not contain them.
+pub(crate) type StoreWords<'m> = &'m dyn Fn(WordRange, &[u8]) -> bool;
 
-/// The memory that the lines of a journal are stored into.
+/// The memory that the words of a journal are stored into.
 pub(super) struct Target<'m> {
-    /// Announces that lines will be stored.
+    /// Announces that words will be stored.
     pub(super) announce: &'m mut dyn FnMut(&[RangeBytes<'_>]),
-    pub(super) store: StoreLines<'m>,
+    pub(super) store: StoreWords<'m>,
 }
 
 impl Journal {
@@ -146,14 +146,14 @@ impl Journal {
         }
     }
 
-    /// Reads the journal that a pool names: `store` stores its lines, in order. From here on fences
+    /// Reads the journal that a pool names: `store` stores its words, in order. From here on fences
     /// go to the journal. `said` is the line of the pool's file at `progress_at`.
     pub(crate) fn recover(
         &self,
         id: JournalId,
         progress_at: u64,
         said: &[u8; PROGRESS_BYTES],
-        store: StoreLines<'_>,
+        store: StoreWords<'_>,
     ) -> Result<JournalRecovery, JournalError> {
         self.check()?;
         let said = PoolProgress::decode(said)?;
@@ -168,7 +168,7 @@ impl Journal {
         let may_read = superblock.batches_end().saturating_sub(superblock.tail);
         ring.will_read(superblock.tail, may_read.min(READ_AHEAD));
         let dirty = RefCell::new(DirtyPages::default());
-        let store = |range: LineRange, bytes: &[u8]| {
+        let store = |range: WordRange, bytes: &[u8]| {
             let is_stored = store(range, bytes);
             if is_stored && FaultPoint::MarkRecovered.is_enabled() {
                 dirty.borrow_mut().mark(range);
@@ -209,7 +209,7 @@ impl Journal {
 
     /// Ends the use of the journal: applies everything; fences go to the pool's file again. Other
     /// threads may fence meanwhile: a value that is written without a shard's lock, for example.
-    pub(crate) fn end(&self, copy: CopyLines<'_>) -> Result<(), JournalError> {
+    pub(crate) fn end(&self, copy: CopyWords<'_>) -> Result<(), JournalError> {
         loop {
             self.checkpoint(copy)?;
             let mut checkpointer = locked(&self.checkpointer);
@@ -392,7 +392,7 @@ pub(super) struct Replayed {
     before_unsynced: ScanEnd,
 }
 
-/// Stores the lines of all valid batches, and records the progress in `recovery`. `said` is the
+/// Stores the words of all valid batches, and records the progress in `recovery`. `said` is the
 /// progress recorded in the pool's file.
 pub(super) fn replay(
     file: &dyn Storage,

@@ -1,4 +1,4 @@
-//! The background work of a journal: syncing lines that nobody waits for, and checkpoints.
+//! The background work of a journal: syncing words that nobody waits for, and checkpoints.
 //!
 //! Each region has two threads for this, so that a sync never waits for a checkpoint: otherwise the
 //! fill level of the ring would determine how much a power loss may take. They sleep on a condition
@@ -13,7 +13,7 @@
 //!
 //! A failure is one of the region, like any other, and ends the threads.
 
-use super::append::CopyLines;
+use super::append::CopyWords;
 use super::core::{Journal, JournalCounts, locked};
 use super::error::JournalError;
 use super::writer::Writer;
@@ -69,7 +69,7 @@ impl JournalThread {
         Ok(())
     }
 
-    /// Changes the interval at which lines that nobody waits for are synced.
+    /// Changes the interval at which words that nobody waits for are synced.
     pub fn sync_every(&self, sync_every: Option<Duration>) {
         self.attention.ask(|asked| asked.sync_every = sync_every);
     }
@@ -134,12 +134,12 @@ impl Attention {
 
 /// The work of one of the threads.
 pub(super) trait Duty {
-    /// Does what is due; `every` is the interval at which lines that nobody waits for are synced.
+    /// Does what is due; `every` is the interval at which words that nobody waits for are synced.
     fn look(
         &mut self,
         journal: &Journal,
         every: Option<Duration>,
-        copy: CopyLines<'_>,
+        copy: CopyWords<'_>,
     ) -> Result<(), JournalError>;
 }
 
@@ -155,7 +155,7 @@ fn work(region: &Region, mut duty: impl Duty) {
         seen = asked.looks;
         let every = asked.sync_every;
         let step =
-            || region.with_journal_and_lines(|journal, copy| duty.look(journal, every, copy));
+            || region.with_journal_and_words(|journal, copy| duty.look(journal, every, copy));
         match catch_unwind(AssertUnwindSafe(step)) {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return region.fail(),
@@ -170,7 +170,7 @@ fn work(region: &Region, mut duty: impl Duty) {
 /// The progress of a journal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct State {
-    /// Positions of lines.
+    /// Positions of words.
     appended: u64,
     synced: u64,
     /// Bytes of the ring in use, and in total.
@@ -180,7 +180,7 @@ pub(super) struct State {
     is_far_from_limit: bool,
 }
 
-/// Decides when lines that nobody waits for are to be synced.
+/// Decides when words that nobody waits for are to be synced.
 pub(super) struct Syncing {
     /// When everything was last synced, or a sync was last due.
     synced: Duration,
@@ -206,7 +206,7 @@ impl Duty for Syncing {
         &mut self,
         journal: &Journal,
         every: Option<Duration>,
-        _: CopyLines<'_>,
+        _: CopyWords<'_>,
     ) -> Result<(), JournalError> {
         match self.is_due(journal.clock.now(), journal.state(), every) {
             true => journal.sync_in_background(),
@@ -226,7 +226,7 @@ pub(super) struct Applying {
 /// The work that is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Due {
-    /// First write and sync everything that was appended; otherwise the lines in the buffer stay in
+    /// First write and sync everything that was appended; otherwise the words in the buffer stay in
     /// it.
     sync: bool,
     /// Raise the limit.
@@ -266,7 +266,7 @@ impl Duty for Applying {
         &mut self,
         journal: &Journal,
         _: Option<Duration>,
-        copy: CopyLines<'_>,
+        copy: CopyWords<'_>,
     ) -> Result<(), JournalError> {
         while journal.grow_ring()? {}
         let due = self.due(journal.clock.now(), journal.state());
@@ -290,7 +290,7 @@ impl Journal {
     fn tend(
         &self,
         due: Due,
-        copy: CopyLines<'_>,
+        copy: CopyWords<'_>,
         goes_on: &dyn Fn() -> bool,
     ) -> Result<(), JournalError> {
         if due.raise_limit {
@@ -356,7 +356,7 @@ impl Journal {
 
 #[cfg(test)]
 mod tests {
-    use super::super::batch::LineRange;
+    use super::super::batch::WordRange;
     use super::super::place::JournalPlace;
     use super::super::storage::Storage;
     use super::super::storage::tests::Memory;
@@ -584,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_nobody_waits_for_become_durable_and_leave_the_ring() {
+    fn words_that_nobody_waits_for_become_durable_and_leave_the_ring() {
         let region = region(1 << 20, false);
         let thread = start(&region, SyncPolicy::EverySecond.sync_every());
         put(&region, 64, 1);
@@ -635,9 +635,9 @@ mod tests {
         put(&region, 64, 1);
         region.sync_up_to(region.appended()).unwrap();
         let at_rest = Due { sync: true, apply_to: Some(0), ..Due::default() };
-        let tended = region.with_journal_and_lines(|journal, copy| {
+        let tended = region.with_journal_and_words(|journal, copy| {
             // Each page that is copied is changed again.
-            let copy_and_change = |range: LineRange, out: &mut Vec<u8>| {
+            let copy_and_change = |range: WordRange, out: &mut Vec<u8>| {
                 let copied = copy(range, out);
                 put(&region, range.bytes().0 + 64, 2);
                 region.write_up_to(region.appended()).unwrap();

@@ -1,7 +1,7 @@
-//! A batch: the lines that threads flushed and fenced since the previous batch, written at once.
+//! A batch: the words that threads flushed and fenced since the previous batch, written at once.
 //!
 //! One header and one checksum serve all fences that came together, so that a fence costs no more
-//! than a copy of its lines. The checksum begins with the pool's identifier: bytes that a client
+//! than a copy of its words. The checksum begins with the pool's identifier: bytes that a client
 //! stored in a value and that look like a batch are not one. Nor do they cause any further reads: a
 //! header has its own check, over the journal's number, which is random.
 //!
@@ -15,9 +15,11 @@
 //!     were synced when this was written
 //! 40  check u64: crc64 of the journal's       8
 //!     number and 12..40
-//! 48  zero                                   16
-//! 64  ranges: first line << 16 | lines        8
-//!             their bytes                     64 each
+//! 48  unit u64: bytes of a word, 8; 0 where    8
+//!     ranges are of lines of 64 bytes
+//! 56  zero                                    8
+//! 64  ranges: first word << 16 | words        8
+//!             their bytes                     8 each
 //! ..  padding up to a line, or to a block: see `writer.rs`
 //! ```
 
@@ -30,14 +32,19 @@ use crc_fast::{CrcAlgorithm, Digest};
 pub(crate) const MAGIC: [u8; 8] = *b"PJBATCH\0";
 /// Bytes of the header.
 pub(crate) const HEADER: usize = 64;
-/// Bytes before those of a range's lines.
+/// Bytes before those of a range's words.
 pub(crate) const RANGE_HEAD: usize = 8;
+/// Bytes of a word.
+pub(crate) const WORD: u64 = 8;
 const CHECK: usize = 40;
-const RESERVED: usize = CHECK + size_of::<u64>();
-/// Maximum number of lines in one range.
-const MOST_LINES: u64 = u16::MAX as u64;
-/// Maximum number of lines in a region.
-const MOST_LINE: u64 = 1 << 48;
+const UNIT: usize = CHECK + size_of::<u64>();
+const RESERVED: usize = UNIT + size_of::<u64>();
+/// The unit in formats 1 to 4, whose ranges are of lines.
+const LINES: u64 = 0;
+/// Maximum number of words in one range.
+const MOST_WORDS: u64 = u16::MAX as u64;
+/// Maximum number of words in a region.
+const MOST_WORD: u64 = 1 << 48;
 
 /// The content of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +80,7 @@ impl BatchHeader {
         };
         let may_be = raw[..8] == MAGIC
             && raw[RESERVED..].iter().all(|byte| *byte == 0)
+            && matches!(u64_at(UNIT), LINES | WORD)
             && (HEADER..=rules.longest as usize).contains(&header.len);
         if !may_be {
             return None;
@@ -88,27 +96,32 @@ impl BatchHeader {
     }
 }
 
-/// Lines of the region: the number of the first one, and how many.
+/// Words of the region: the number of the first one, and how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LineRange {
+pub(crate) struct WordRange {
     pub(crate) first: u64,
-    pub(crate) lines: u64,
+    pub(crate) words: u64,
 }
 
-impl LineRange {
+impl WordRange {
     /// Returns the offset of the first byte, and the number of bytes.
     pub(crate) fn bytes(&self) -> (u64, usize) {
-        (self.first * LINE, (self.lines * LINE) as usize)
+        (self.first * WORD, (self.words * WORD) as usize)
     }
 
-    /// Cuts off as many lines as fit into `len` bytes of a batch.
-    pub(crate) fn cut(&mut self, len: usize) -> Option<LineRange> {
-        let space = len.saturating_sub(RANGE_HEAD) as u64 / LINE;
-        let lines = self.lines.min(space).min(MOST_LINES);
-        let cut = LineRange { first: self.first, lines };
-        self.first += lines;
-        self.lines -= lines;
-        (lines > 0).then_some(cut)
+    /// Returns true if a word is one of these.
+    pub(crate) fn contains(&self, word: u64) -> bool {
+        (self.first..self.first + self.words).contains(&word)
+    }
+
+    /// Cuts off as many words as fit into `len` bytes of a batch.
+    pub(crate) fn cut(&mut self, len: usize) -> Option<WordRange> {
+        let space = len.saturating_sub(RANGE_HEAD) as u64 / WORD;
+        let words = self.words.min(space).min(MOST_WORDS);
+        let cut = WordRange { first: self.first, words };
+        self.first += words;
+        self.words -= words;
+        (words > 0).then_some(cut)
     }
 }
 
@@ -136,9 +149,9 @@ impl BatchBuffer {
 
     /// Adds a range; `copy` appends its bytes.
     #[inline]
-    pub(crate) fn push(&mut self, range: LineRange, copy: impl FnOnce(&mut Vec<u8>)) {
-        debug_assert!((1..=MOST_LINES).contains(&range.lines) && range.first < MOST_LINE);
-        self.bytes.extend_from_slice(&(range.first << 16 | range.lines).to_le_bytes());
+    pub(crate) fn push(&mut self, range: WordRange, copy: impl FnOnce(&mut Vec<u8>)) {
+        debug_assert!((1..=MOST_WORDS).contains(&range.words) && range.first < MOST_WORD);
+        self.bytes.extend_from_slice(&(range.first << 16 | range.words).to_le_bytes());
         let from = self.bytes.len();
         copy(&mut self.bytes);
         debug_assert_eq!(self.bytes.len() - from, range.bytes().1);
@@ -161,7 +174,8 @@ impl BatchBuffer {
         put(24, &sequences.sequence.to_le_bytes());
         put(32, &sequences.synced.to_le_bytes());
         let check = check_of(id.journal, &self.bytes);
-        self.bytes[CHECK..RESERVED].copy_from_slice(&check.to_le_bytes());
+        self.bytes[CHECK..UNIT].copy_from_slice(&check.to_le_bytes());
+        self.bytes[UNIT..RESERVED].copy_from_slice(&WORD.to_le_bytes());
         let crc = checksum_of(&id.pool, &self.bytes);
         self.bytes[8..12].copy_from_slice(&crc.to_le_bytes());
         self.bytes.resize(len + padding, 0);
@@ -196,17 +210,22 @@ fn checksum_of(pool: &[u8; 16], batch: &[u8]) -> u32 {
 }
 
 /// A range and its bytes.
-pub(crate) type RangeBytes<'b> = (LineRange, &'b [u8]);
+pub(crate) type RangeBytes<'b> = (WordRange, &'b [u8]);
 
 /// Returns the ranges of a batch with their bytes; `None` if they do not fill it exactly.
 pub(crate) fn ranges(batch: &[u8]) -> Option<Vec<RangeBytes<'_>>> {
     let mut rest = batch.get(HEADER..)?;
+    let words_of_unit = match u64::from_le_bytes(array(batch, UNIT)) {
+        LINES => LINE / WORD,
+        _ => 1,
+    };
     let mut ranges = Vec::new();
     while !rest.is_empty() {
         let (head, after) = rest.split_first_chunk::<RANGE_HEAD>()?;
         let word = u64::from_le_bytes(*head);
-        let range = LineRange { first: word >> 16, lines: word & MOST_LINES };
-        if range.lines == 0 {
+        let (first, units) = (word >> 16, word & MOST_WORDS);
+        let range = WordRange { first: first * words_of_unit, words: units * words_of_unit };
+        if range.words == 0 {
             return None;
         }
         let (bytes, after) = after.split_at_checked(range.bytes().1)?;
@@ -218,9 +237,9 @@ pub(crate) fn ranges(batch: &[u8]) -> Option<Vec<RangeBytes<'_>>> {
 
 const _: () = {
     assert!(CHECK == 32 + size_of::<u64>() && RESERVED < HEADER);
-    assert!(RANGE_HEAD == size_of::<u64>());
-    // No region has more lines than a range can address.
-    assert!(MOST_LINE <= 1 << (64 - 16));
+    assert!(RANGE_HEAD == size_of::<u64>() && WORD as usize == size_of::<u64>());
+    // No region has more words than a range can address.
+    assert!(MOST_WORD <= 1 << (64 - 16));
 };
 
 #[cfg(test)]
@@ -238,20 +257,20 @@ pub(crate) mod tests {
         BatchHeader { incarnation, sequence, synced, len: 0 }
     }
 
-    /// Returns a finished batch with these lines, each filled with one byte.
-    pub(crate) fn batch(sequences: BatchHeader, lines: &[(u64, u64, u8)]) -> Vec<u8> {
-        with_id(&ID, sequences, lines)
+    /// Returns a finished batch with these words, each filled with one byte.
+    pub(crate) fn batch(sequences: BatchHeader, words: &[(u64, u64, u8)]) -> Vec<u8> {
+        with_id(&ID, sequences, words)
     }
 
     /// Returns such a batch for some journal.
     pub(crate) fn with_id(
         id: &JournalId,
         sequences: BatchHeader,
-        lines: &[(u64, u64, u8)],
+        words: &[(u64, u64, u8)],
     ) -> Vec<u8> {
         let mut buffer = BatchBuffer::default();
-        for &(first, lines, fill) in lines {
-            let range = LineRange { first, lines };
+        for &(first, words, fill) in words {
+            let range = WordRange { first, words };
             buffer.push(range, |out| out.resize(out.len() + range.bytes().1, fill));
         }
         let padding = buffer.len().next_multiple_of(BLOCK as usize) - buffer.len();
@@ -271,9 +290,27 @@ pub(crate) mod tests {
         assert_eq!(bytes.len(), BLOCK as usize);
         let (found, ranges) = parse(&bytes).unwrap();
         assert_eq!((found.incarnation, found.sequence, found.synced), (3, 9, 8));
-        assert_eq!(found.space(), 384);
+        assert_eq!(found.space(), 128);
         assert_eq!(ranges.len(), 2);
-        assert_eq!(ranges[1], (LineRange { first: 70_000, lines: 3 }, &[6; 192][..]));
+        assert_eq!(ranges[1], (WordRange { first: 70_000, words: 3 }, &[6; 24][..]));
+    }
+
+    #[test]
+    fn ranges_of_older_formats_are_of_lines() {
+        let mut bytes = batch(header(3, 9, 8), &[(2, 8, 5), (70_000, 16, 6)]);
+        bytes[UNIT..RESERVED].fill(0);
+        for (at, lines) in [(HEADER, 1), (HEADER + RANGE_HEAD + 64, 2)] {
+            bytes[at..at + 2].copy_from_slice(&u16::to_le_bytes(lines));
+        }
+        let len = BatchHeader::parse(bytes.first_chunk().unwrap(), &RULES).unwrap().len;
+        let expected = [
+            (WordRange { first: 16, words: 8 }, &[5; 64][..]),
+            (WordRange { first: 560_000, words: 16 }, &[6; 128][..]),
+        ];
+        assert_eq!(ranges(&bytes[..len]).unwrap(), expected);
+        // A batch with any other unit is none.
+        bytes[UNIT] = 16;
+        assert_eq!(BatchHeader::parse(bytes.first_chunk().unwrap(), &RULES), None);
     }
 
     #[test]
@@ -281,7 +318,7 @@ pub(crate) mod tests {
         let mut buffer = BatchBuffer::default();
         for _ in 0..2 {
             assert!(buffer.is_empty());
-            buffer.push(LineRange { first: 4, lines: 1 }, |out| out.extend([1; 64]));
+            buffer.push(WordRange { first: 4, words: 1 }, |out| out.extend([1; 8]));
             let bytes = buffer.finish(&ID, header(1, 2, 1), 5).to_vec();
             assert_eq!(bytes, batch(header(1, 2, 1), &[(4, 1, 1)])[..bytes.len()]);
             assert_eq!(bytes[bytes.len() - 6..], [1, 0, 0, 0, 0, 0]);
@@ -291,11 +328,11 @@ pub(crate) mod tests {
 
     #[test]
     fn a_range_is_cut_into_what_batches_have_space_for() {
-        let mut range = LineRange { first: 10, lines: 100_000 };
-        assert_eq!(range.cut(RANGE_HEAD + 63), None);
-        assert_eq!(range.cut(RANGE_HEAD + 129), Some(LineRange { first: 10, lines: 2 }));
-        assert_eq!(range.cut(usize::MAX), Some(LineRange { first: 12, lines: MOST_LINES }));
-        assert_eq!(range.cut(usize::MAX).unwrap().lines, 100_000 - 2 - MOST_LINES);
+        let mut range = WordRange { first: 10, words: 100_000 };
+        assert_eq!(range.cut(RANGE_HEAD + 7), None);
+        assert_eq!(range.cut(RANGE_HEAD + 17), Some(WordRange { first: 10, words: 2 }));
+        assert_eq!(range.cut(usize::MAX), Some(WordRange { first: 12, words: MOST_WORDS }));
+        assert_eq!(range.cut(usize::MAX).unwrap().words, 100_000 - 2 - MOST_WORDS);
         assert_eq!(range.cut(usize::MAX), None);
     }
 
@@ -328,7 +365,7 @@ pub(crate) mod tests {
         let found = [number, number + 1].map(|number| is_header(&whole, number, 2));
         assert_eq!(found, [true, false]);
         let mut older = whole.clone();
-        older[CHECK..RESERVED].fill(0);
+        older[CHECK..UNIT].fill(0);
         assert_eq!([2, 3].map(|from| is_header(&older, number, from)), [false, true]);
         assert_eq!([2, 3].map(|from| is_header(&whole, number, from)), [true, false]);
     }
@@ -353,24 +390,24 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn as_many_lines_are_cut_off_as_there_is_space_for() {
-        const LINES: u64 = 65536;
-        for (lines, space, cut) in [
-            (1, 71, 0),
-            (1, 72, 1),
-            (2, 72, 1),
-            (2, 135, 1),
-            (2, 136, 2),
+    fn as_many_words_are_cut_off_as_there_is_space_for() {
+        const WORDS: u64 = 65536;
+        for (words, space, cut) in [
+            (1, 15, 0),
+            (1, 16, 1),
+            (2, 16, 1),
+            (2, 23, 1),
+            (2, 24, 2),
             (9, 0, 0),
-            (LINES - 2, usize::MAX, LINES - 2),
-            (LINES - 1, usize::MAX, LINES - 1),
-            (LINES, usize::MAX, LINES - 1),
-            (LINES + 1, usize::MAX, LINES - 1),
+            (WORDS - 2, usize::MAX, WORDS - 2),
+            (WORDS - 1, usize::MAX, WORDS - 1),
+            (WORDS, usize::MAX, WORDS - 1),
+            (WORDS + 1, usize::MAX, WORDS - 1),
         ] {
-            let mut rest = LineRange { first: 7, lines };
+            let mut rest = WordRange { first: 7, words };
             let found = rest.cut(space);
-            assert_eq!(found, (cut > 0).then_some(LineRange { first: 7, lines: cut }), "{lines}");
-            assert_eq!(rest, LineRange { first: 7 + cut, lines: lines - cut }, "{lines}");
+            assert_eq!(found, (cut > 0).then_some(WordRange { first: 7, words: cut }), "{words}");
+            assert_eq!(rest, WordRange { first: 7 + cut, words: words - cut }, "{words}");
         }
     }
 }

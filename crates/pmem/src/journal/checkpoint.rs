@@ -8,7 +8,7 @@
 //! 2. everything that was appended until then is synced in the journal;
 //! 3. the copies are written to the pool's file.
 //!
-//! After the last page the file is synced, and the tail of the ring moves to the cut. All lines of
+//! After the last page the file is synced, and the tail of the ring moves to the cut. All words of
 //! batches before the cut were marked before it, so the file has them, or newer ones. After a crash
 //! in between, recovery stores the batches from the old tail on.
 //!
@@ -22,10 +22,10 @@
 //! A thread that runs a pass holds its lock for one group: others may continue the pass. A failure
 //! anywhere, including a panic, stops the journal. It keeps everything.
 
-use super::append::CopyLines;
-use super::batch::LineRange;
+use super::append::CopyWords;
+use super::batch::{WORD, WordRange};
 use super::core::{Count, Journal, locked};
-use super::dirty_pages::{PAGE_LINES, Taken};
+use super::dirty_pages::{PAGE_WORDS, Taken};
 use super::error::JournalError;
 use super::layout::at_once;
 use super::pace::Speed;
@@ -101,7 +101,7 @@ impl Checkpointer {
 impl Journal {
     /// Continues a checkpoint by one group of pages, or begins one; returns false if everything
     /// that was written to the ring is in the pool's file, or the journal keeps what it has.
-    pub(crate) fn checkpoint_step(&self, copy: CopyLines<'_>) -> Result<bool, JournalError> {
+    pub(crate) fn checkpoint_step(&self, copy: CopyWords<'_>) -> Result<bool, JournalError> {
         let mut checkpointer = locked(&self.checkpointer);
         let Some(checkpointer) = &mut *checkpointer else { return Ok(false) };
         self.check()?;
@@ -140,7 +140,7 @@ impl Journal {
     }
 
     /// Writes everything that was appended to the pool's file.
-    pub(crate) fn checkpoint(&self, copy: CopyLines<'_>) -> Result<(), JournalError> {
+    pub(crate) fn checkpoint(&self, copy: CopyWords<'_>) -> Result<(), JournalError> {
         self.sync_up_to(self.appended())?;
         let end = self.progress.head.load(Acquire);
         while self.progress.tail.load(Acquire) < end && self.checkpoint_step(copy)? {}
@@ -163,7 +163,7 @@ impl Journal {
         &self,
         checkpointer: &mut Checkpointer,
         pass: &mut Pass,
-        copy: CopyLines<'_>,
+        copy: CopyWords<'_>,
     ) -> Result<bool, JournalError> {
         let Checkpointer { said, said_at, copies, speed, .. } = checkpointer;
         copies.clear((group() + 1) * PAGE);
@@ -174,8 +174,8 @@ impl Journal {
         }
         // The record of the progress goes past the page cache too: as long as the kernel has any
         // page of the file there, it looks for those of each write.
-        if !copies.has(*said_at / LINE) {
-            let page = LineRange { first: *said_at / PAGE * PAGE_LINES, lines: PAGE_LINES };
+        if !copies.has(*said_at) {
+            let page = WordRange { first: *said_at / PAGE * PAGE_WORDS, words: PAGE_WORDS };
             self.copy_run(page, copies, copy)?;
         }
         // A store in a copy came after fences whose appends have begun: taking the lock now sees
@@ -205,7 +205,7 @@ impl Journal {
         &self,
         from: u64,
         copies: &mut PageCopies,
-        copy: CopyLines<'_>,
+        copy: CopyWords<'_>,
     ) -> Result<Taken, JournalError> {
         let takes_first = FaultPoint::TakeBeforeCopy.is_enabled();
         let mut runs = Vec::new();
@@ -225,9 +225,9 @@ impl Journal {
 
     fn copy_run(
         &self,
-        run: LineRange,
+        run: WordRange,
         copies: &mut PageCopies,
-        copy: CopyLines<'_>,
+        copy: CopyWords<'_>,
     ) -> Result<(), JournalError> {
         if copies.add(run, copy) {
             return Ok(());
@@ -274,5 +274,5 @@ impl Journal {
 }
 
 const _: () = {
-    assert!(PAGE_LINES * LINE == PAGE && PROGRESS_BYTES as u64 == LINE);
+    assert!(PAGE_WORDS * WORD == PAGE && PROGRESS_BYTES as u64 == LINE);
 };

@@ -2,8 +2,8 @@
 //! the failure.
 //!
 //! Four locks, taken in this order: the checkpoint's, the writer's, the superblock's, the buffer's.
-//! A thread that appends takes only the buffer's, while it copies its lines. The writer's is held
-//! during a write and a sync of the journal, so that a thread that waits for it finds its own lines
+//! A thread that appends takes only the buffer's, while it copies its words. The writer's is held
+//! during a write and a sync of the journal, so that a thread that waits for it finds its own words
 //! written by the previous one: one thread writes for all. The checkpoint's is held for a group of
 //! pages; no writer waits for it unless the ring is full.
 //!
@@ -52,11 +52,11 @@ pub(crate) struct Journal {
     failure: OnceLock<String>,
 }
 
-/// Lines that were fenced and have not been written.
+/// Words that were fenced and have not been written.
 #[derive(Default)]
 pub(super) struct Buffer {
     pub(super) batch: BatchBuffer,
-    /// Position after the last line.
+    /// Position after the last word.
     pub(super) end: u64,
     /// Maximum length of the batch; 0 while no journal is in use: then a fence writes to the pool's
     /// file.
@@ -67,11 +67,11 @@ pub(super) struct Buffer {
     pub(super) dirty: DirtyPages,
 }
 
-/// How far each step has come. Positions of lines count the bytes appended since the journal was
+/// How far each step has come. Positions of words count the bytes appended since the journal was
 /// opened; positions in the ring count its bytes since it was created.
 #[derive(Default)]
 pub(super) struct Progress {
-    /// Position after the lines that were appended,
+    /// Position after the words that were appended,
     pub(super) appended: AtomicU64,
     /// ... written to the journal's file,
     pub(super) written: AtomicU64,
@@ -188,7 +188,7 @@ pub struct JournalCounts {
     pub batch_sync_times: [u64; SYNC_TIMES],
     /// Batches that the opening read,
     pub recovered_batches: u64,
-    /// ... the bytes of their lines,
+    /// ... the bytes of their words,
     pub recovered_bytes: u64,
     /// ... and the nanoseconds that it took to read and store them.
     pub recovery_ns: u64,

@@ -1,7 +1,7 @@
 //! The journal: makes a pool on an ordinary disk survive a power loss.
 //!
 //! The pool's file is mapped privately, as working memory: the kernel writes no store back. The
-//! lines that a thread flushed between two fences are appended to the journal, a ring of batches in
+//! words that a thread flushed between two fences are appended to the journal, a ring of batches in
 //! a separate file, which is written and synced for all waiting threads together. Synced batches
 //! are applied to the pool's file in the background, in order. After a crash the batches are stored
 //! into the working memory again, and the layer above recovers over that as over any medium.
@@ -50,10 +50,10 @@ mod unsynced;
 mod watch;
 mod writer;
 
-pub(crate) use append::CopyLines;
+pub(crate) use append::CopyWords;
 pub use attach::JournalRecovery;
 pub use background::JournalThread;
-pub(crate) use batch::LineRange;
+pub(crate) use batch::WordRange;
 pub(crate) use core::{AllocateError, Journal};
 pub use core::{JournalCounts, SYNC_TIMES};
 pub use error::JournalError;

@@ -218,8 +218,8 @@ impl Journal {
         used > capacity / 2 && self.failure().is_none()
     }
 
-    /// Returns how long a client that has just fenced this many bytes of lines should wait before
-    /// it goes on.
+    /// Returns how long a client that has just appended this many bytes should wait before it goes
+    /// on.
     pub(crate) fn charge(&self, bytes: u64, client: &mut ChargedClient) -> Duration {
         if bytes == 0
             || !self.is_half_full()

@@ -5,19 +5,19 @@
 
 #![allow(unsafe_code, reason = "the kernel is asked for huge pages")]
 
-use super::append::CopyLines;
-use super::batch::LineRange;
+use super::append::CopyWords;
+use super::batch::{WORD, WordRange};
 use crate::lines::LINE;
 use crate::mapping::{HUGE, PAGE};
 use rustix::mm::{Advice, madvise};
 
-/// Copies of some ranges of lines, each of which begins a page.
+/// Copies of some ranges of words, each of which begins a page.
 #[derive(Default)]
 pub(super) struct PageCopies {
     bytes: Vec<u8>,
     /// The index at which the copies begin.
     from: usize,
-    runs: Vec<LineRange>,
+    runs: Vec<WordRange>,
 }
 
 impl PageCopies {
@@ -53,7 +53,7 @@ impl PageCopies {
     }
 
     /// Adds a copy of a range, which `copy` appends; returns false if that does.
-    pub(super) fn add(&mut self, run: LineRange, copy: CopyLines<'_>) -> bool {
+    pub(super) fn add(&mut self, run: WordRange, copy: CopyWords<'_>) -> bool {
         self.runs.push(run);
         let is_copied = copy(run, &mut self.bytes);
         let len = (self.bytes.len() - self.from).next_multiple_of(PAGE as usize);
@@ -61,17 +61,17 @@ impl PageCopies {
         is_copied
     }
 
-    /// Returns true if there is a copy of this line.
-    pub(super) fn has(&self, line: u64) -> bool {
-        self.runs.iter().any(|run| (run.first..run.first + run.lines).contains(&line))
+    /// Returns true if there is a copy of the word at this offset.
+    pub(super) fn has(&self, off: u64) -> bool {
+        self.runs.iter().any(|run| run.contains(off / WORD))
     }
 
     /// Puts a line into the copies of its page: the working memory has another version there.
     pub(super) fn put_line(&mut self, off: u64, line: &[u8; LINE as usize]) {
-        let (number, mut at) = (off / LINE, self.from);
+        let mut at = self.from;
         for run in &self.runs {
-            if (run.first..run.first + run.lines).contains(&number) {
-                let from = at + ((number - run.first) * LINE) as usize;
+            if run.contains(off / WORD) {
+                let from = at + (off - run.bytes().0) as usize;
                 self.bytes[from..from + line.len()].copy_from_slice(line);
             }
             at += run.bytes().1.next_multiple_of(PAGE as usize);
@@ -95,12 +95,12 @@ impl PageCopies {
 mod tests {
     use super::*;
 
-    fn copies(len: u64, runs: &[LineRange]) -> PageCopies {
+    fn copies(len: u64, runs: &[WordRange]) -> PageCopies {
         let mut copies = PageCopies::default();
         for _ in 0..2 {
             copies.clear(len);
             for (run, fill) in runs.iter().zip(1..) {
-                let fill = |run: LineRange, out: &mut Vec<u8>| {
+                let fill = |run: WordRange, out: &mut Vec<u8>| {
                     out.resize(out.len() + run.bytes().1, fill);
                     true
                 };
@@ -112,10 +112,11 @@ mod tests {
 
     #[test]
     fn a_line_is_put_into_the_copy_of_its_page_and_into_no_other() {
-        let runs = [LineRange { first: 10, lines: 3 }, LineRange { first: 4, lines: 2 }];
+        let lines = |first: u64, lines: u64| WordRange { first: first * 8, words: lines * 8 };
+        let runs = [lines(10, 3), lines(4, 2)];
         let check = |line: u64, expected: Option<usize>| {
             let mut copies = copies(1, &runs);
-            assert_eq!(copies.has(line), expected.is_some());
+            assert_eq!(copies.has(line * LINE), expected.is_some());
             copies.put_line(line * LINE, &[7; LINE as usize]);
             let lines: Vec<u8> =
                 copies.bytes[copies.from..].chunks(64).map(|line| line[63]).collect();
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     fn copies_begin_a_page_and_are_written_where_they_came_from() {
-        let runs = [LineRange { first: 64, lines: 64 }, LineRange { first: 640, lines: 128 }];
+        let runs = [WordRange { first: 512, words: 512 }, WordRange { first: 5120, words: 1024 }];
         for len in [3 * PAGE, HUGE, 3 * HUGE + 1] {
             let copies = copies(len, &runs);
             let writes = copies.writes();

@@ -4,7 +4,7 @@
 //! private copy of the pool's pages. A damaged or truncated journal is read up to the damage: a
 //! prefix is a state that a crash may leave.
 
-use super::attach::{self, JournalRecovery, StoreLines, Target};
+use super::attach::{self, JournalRecovery, StoreWords, Target};
 use super::error::JournalError;
 use super::place::JournalPlace;
 use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
@@ -29,7 +29,7 @@ pub(crate) fn read(
     path: &Path,
     id: JournalId,
     line: &[u8; PROGRESS_BYTES],
-    store: StoreLines<'_>,
+    store: StoreWords<'_>,
 ) -> Result<JournalReading, JournalError> {
     let missing = || JournalError::Missing { path: path.to_owned() };
     let file = JournalPlace::open_shared(path)?.ok_or_else(missing)?;

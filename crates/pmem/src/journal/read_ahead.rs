@@ -1,7 +1,7 @@
 //! Reads the pool's file ahead of a recovery.
 //!
-//! A line that is stored into a page waits until the page is in memory, and checkpoints, which
-//! write past the page cache, leave none there. So the kernel is asked to read what the lines of a
+//! A word that is stored into a page waits until the page is in memory, and checkpoints, which
+//! write past the page cache, leave none there. So the kernel is asked to read what the words of a
 //! batch are in, before they are stored.
 
 use super::batch::RangeBytes;
@@ -47,7 +47,7 @@ impl ReadAhead {
 
 #[cfg(test)]
 mod tests {
-    use super::super::batch::LineRange;
+    use super::super::batch::WordRange;
     use super::*;
     use std::io;
     use std::sync::Mutex;
@@ -83,13 +83,13 @@ mod tests {
     }
 
     #[test]
-    fn each_part_with_a_line_is_asked_for_once() {
+    fn each_part_with_a_word_is_asked_for_once() {
         let (pool, mut ahead) = (Asked::default(), ReadAhead::default());
-        let lines = |first, lines| (LineRange { first, lines }, vec![0; 64 * lines as usize]);
-        for (range, bytes) in [lines(0, 1), lines(1023, 1), lines(1023, 2), lines(4096, 2049)] {
+        let words = |first, words| (WordRange { first, words }, vec![0; 8 * words as usize]);
+        for (range, bytes) in [words(0, 1), words(8191, 1), words(8191, 2), words(32768, 16385)] {
             ahead.ask(&pool, &[(range, &bytes)]);
         }
-        ahead.ask(&pool, &[(LineRange { first: (1 << 48) - 1, lines: 1 }, &[0; 64])]);
+        ahead.ask(&pool, &[(WordRange { first: (1 << 48) - 1, words: 1 }, &[0; 8])]);
         let asked = [0, 1, 4, 5, 6].map(|part| (part * PART, (part + 1) * PART));
         assert_eq!(*pool.0.lock().unwrap(), asked);
     }

@@ -91,7 +91,7 @@ mod tests {
     fn a_batch_is_whole_across_the_end_of_the_ring() {
         let file = Memory::new((RING_AT + LEAST_CAPACITY) as usize);
         let ring = Ring { file: &file, capacity: LEAST_CAPACITY };
-        let written = batch(header(1, 5, 4), &[(3, 100, 9)]);
+        let written = batch(header(1, 5, 4), &[(3, 800, 9)]);
         assert_eq!(written.len() as u64, 2 * BLOCK);
         let mut read = Vec::new();
         for position in [0, 7 * LEAST_CAPACITY - BLOCK, 3 * LEAST_CAPACITY + BLOCK] {

@@ -282,7 +282,7 @@ mod tests {
     }
 
     fn one(incarnation: u64, sequence: u64, synced: u64) -> Vec<u8> {
-        batch(header(incarnation, sequence, synced), &[(sequence, 1, sequence as u8)])
+        batch(header(incarnation, sequence, synced), &[(8 * sequence, 8, sequence as u8)])
     }
 
     fn torn(batch: Vec<u8>) -> Vec<u8> {
@@ -397,7 +397,7 @@ mod tests {
         ) {
             let batches: Vec<_> = (10..)
                 .zip(&lens)
-                .map(|(n, lines)| batch(header(1, n, n), &[(n, *lines, n as u8)]))
+                .map(|(n, lines)| batch(header(1, n, n), &[(n, 8 * *lines, n as u8)]))
                 .collect();
             let file = journal(&batches);
             for (at, byte) in damage {
@@ -468,7 +468,7 @@ mod tests {
     #[test]
     fn headers_that_a_client_made_up_are_read_once() {
         let line_of = |id: JournalId| {
-            let batch = with_id(&id, header(1, 99, 98), &[(5, 126, 0)]);
+            let batch = with_id(&id, header(1, 99, 98), &[(5, 1008, 0)]);
             *batch.first_chunk::<HEADER>().unwrap()
         };
         let read_with = |line: [u8; HEADER]| {

@@ -23,13 +23,13 @@ impl Region {
 impl SyncSteps {
     /// Takes one look, as the thread does several times a second.
     pub fn look(&mut self, region: &Region, every: Option<Duration>) -> Result<(), JournalError> {
-        region.with_journal_and_lines(|journal, copy| self.0.look(journal, every, copy))
+        region.with_journal_and_words(|journal, copy| self.0.look(journal, every, copy))
     }
 }
 
 impl ApplySteps {
     /// Takes one look, as the thread does several times a second.
     pub fn look(&mut self, region: &Region) -> Result<(), JournalError> {
-        region.with_journal_and_lines(|journal, copy| self.0.look(journal, None, copy))
+        region.with_journal_and_words(|journal, copy| self.0.look(journal, None, copy))
     }
 }

@@ -9,7 +9,8 @@
 //! ```text
 //! 0   magic "PERDURAJ"          8     48  incarnation                 8
 //! 8   version u32               4     56  tail: position in the ring  8
-//! 12  crc32c of 16..128 u32     4     64  tail: sequence number       8
+//! 12  crc32c u32 of 8..12,      4     64  tail: sequence number       8
+//!     then of 16..128
 //! 16  uuid of the pool         16     72  bytes of the ring           8
 //! 32  id of the journal         8     80  tail: oldest incarnation    8
 //! 40  generation                8     88  first of the incarnation:   8
@@ -27,16 +28,19 @@ use super::layout::{BLOCK, SUPERBLOCKS, array, is_capacity, longest_batch};
 use super::storage::Storage;
 use crate::fault_points::FaultPoint;
 use crate::lines::LINE;
-use crc_fast::{CrcAlgorithm, checksum};
+use crc_fast::{CrcAlgorithm, Digest, checksum};
 use std::io;
 
 pub(crate) const MAGIC: [u8; 8] = *b"PERDURAJ";
 /// The format that this code writes.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 /// The oldest format that it reads, in which each batch began a block.
 const OLDEST_VERSION: u32 = 1;
 /// The first format whose batches have a check of their header.
 const FIRST_CHECKED: u32 = 4;
+/// The first format whose batches are of words, and whose superblock's checksum begins with the
+/// version: no bit makes an older format of it.
+const FIRST_OF_WORDS: u32 = 5;
 /// Bytes of a copy, which is within one sector of any disk, so that no disk tears it in normal use.
 pub(crate) const BYTES: usize = 128;
 const RESERVED: usize = 120;
@@ -114,7 +118,7 @@ impl Superblock {
         put(96, &self.limit.to_le_bytes());
         put(104, &self.synced.to_le_bytes());
         put(112, &self.checked_from.to_le_bytes());
-        let crc = crc32c(&out[16..]);
+        let crc = crc_of(&out);
         out[12..16].copy_from_slice(&crc.to_le_bytes());
         out
     }
@@ -145,7 +149,7 @@ impl Superblock {
             checked_from: if u32_at(8) < FIRST_CHECKED { MOST_COUNTED } else { u64_at(112) },
         };
         let reserved = if u32_at(8) < FIRST_CHECKED { RESERVED_BEFORE } else { RESERVED };
-        let is_whole = u32_at(12) == crc32c(&raw[16..]) && raw[reserved..].iter().all(|b| *b == 0);
+        let is_whole = u32_at(12) == crc_of(raw) && raw[reserved..].iter().all(|b| *b == 0);
         let makes_sense = is_capacity(superblock.capacity)
             && superblock.tail.is_multiple_of(LINE)
             && superblock.counters().iter().all(|counter| *counter < MOST_COUNTED)
@@ -225,6 +229,15 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
+fn crc_of(raw: &[u8; BYTES]) -> u32 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    if u32::from_le_bytes(array(raw, 8)) >= FIRST_OF_WORDS {
+        digest.update(&raw[8..12]);
+    }
+    digest.update(&raw[16..]);
+    digest.finalize() as u32
+}
+
 const _: () = assert!(BYTES <= 512 && RESERVED == 112 + size_of::<u64>());
 
 #[cfg(test)]
@@ -262,7 +275,10 @@ pub(crate) mod tests {
             raw[bit / 8] ^= 1 << (bit % 8);
             let expected = match bit / 8 {
                 0..8 => Err(SuperblockError::Magic),
-                8..12 => Err(SuperblockError::Version { found: VERSION ^ 1 << (bit - 64) }),
+                8..12 => match VERSION ^ 1 << (bit - 64) {
+                    OLDEST_VERSION..VERSION => Err(SuperblockError::Damaged),
+                    found => Err(SuperblockError::Version { found }),
+                },
                 _ => Err(SuperblockError::Damaged),
             };
             assert_eq!(Superblock::decode(&raw), expected, "bit {bit}");
@@ -274,10 +290,12 @@ pub(crate) mod tests {
         for version in OLDEST_VERSION..FIRST_CHECKED {
             let mut raw = sample().encode();
             raw[8..12].copy_from_slice(&version.to_le_bytes());
+            let crc = crc_of(&raw);
+            raw[12..16].copy_from_slice(&crc.to_le_bytes());
             let superblock = Superblock::decode(&raw).unwrap();
             assert_eq!(superblock, Superblock { checked_from: MOST_COUNTED, ..sample() });
             raw[RESERVED_BEFORE] = 1;
-            let crc = crc32c(&raw[16..]);
+            let crc = crc_of(&raw);
             raw[12..16].copy_from_slice(&crc.to_le_bytes());
             assert_eq!(Superblock::decode(&raw), Err(SuperblockError::Damaged));
         }
@@ -288,7 +306,7 @@ pub(crate) mod tests {
         for at in [40, 48, 56, 64, 80, 88, 96, 104, 112] {
             let mut raw = sample().encode();
             raw[at..at + 8].copy_from_slice(&(u64::MAX << 12).to_le_bytes());
-            let crc = crc32c(&raw[16..]);
+            let crc = crc_of(&raw);
             raw[12..16].copy_from_slice(&crc.to_le_bytes());
             assert_eq!(Superblock::decode(&raw), Err(SuperblockError::Damaged), "byte {at}");
         }

@@ -1,6 +1,6 @@
 //! Writes and syncs the journal: one thread does it for all that wait.
 //!
-//! A thread that needs its lines written or synced takes the writer. The previous holder may have
+//! A thread that needs its words written or synced takes the writer. The previous holder may have
 //! done it meanwhile; if not, this thread writes everything that was appended so far, as one batch,
 //! and syncs once. Threads that come meanwhile wait for the writer, and share the next write.
 //!
@@ -44,23 +44,23 @@ pub(super) struct Writer {
 }
 
 impl Journal {
-    /// Returns the position after all lines that were appended so far.
+    /// Returns the position after all words that were appended so far.
     #[inline]
     pub(crate) fn appended(&self) -> u64 {
         self.progress.appended.load(Acquire)
     }
 
-    /// Returns the position up to which lines have been written to the journal's file.
+    /// Returns the position up to which words have been written to the journal's file.
     pub(crate) fn written(&self) -> u64 {
         self.progress.written.load(Acquire)
     }
 
-    /// Returns the position up to which lines are durable.
+    /// Returns the position up to which words are durable.
     pub(crate) fn synced(&self) -> u64 {
         self.progress.synced.load(Acquire)
     }
 
-    /// Returns when some thread has written the lines up to `position`.
+    /// Returns when some thread has written the words up to `position`.
     pub(crate) fn write_up_to(&self, position: u64) -> Result<(), JournalError> {
         if self.written() >= position {
             return Ok(());
@@ -72,7 +72,7 @@ impl Journal {
         }
     }
 
-    /// Returns when some thread has written the lines up to `position`, and no unsynced write is as
+    /// Returns when some thread has written the words up to `position`, and no unsynced write is as
     /// old as `age`: waits for a late sync.
     pub(crate) fn write_within(&self, position: u64, age: Duration) -> Result<(), JournalError> {
         self.write_up_to(position)?;
@@ -82,7 +82,7 @@ impl Journal {
         }
     }
 
-    /// Returns when some thread has made the lines up to `position` durable.
+    /// Returns when some thread has made the words up to `position` durable.
     pub(crate) fn sync_up_to(&self, position: u64) -> Result<(), JournalError> {
         if self.synced() >= position {
             return Ok(());

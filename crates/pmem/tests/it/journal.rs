@@ -66,8 +66,8 @@ impl Files {
         fs::write(&self.journal, bytes).unwrap();
     }
 
-    /// Turns a journal in which each batch begins a block, and its pool, into those that a program
-    /// of an older format would have left.
+    /// Turns a journal in which each batch begins a block and has the first word of a line, and its
+    /// pool, into those that a program of an older format would have left.
     fn make_older(&self, batches: usize) {
         let crc = |bytes: &[u8]| checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32;
         self.damage(|bytes| {
@@ -78,8 +78,11 @@ impl Files {
                 superblock[12..16].copy_from_slice(&crc.to_le_bytes());
             }
             for batch in bytes[8192..].chunks_mut(4096).take(batches) {
-                batch[40..48].fill(0);
-                let len = u32::from_le_bytes(batch[12..16].try_into().unwrap()) as usize;
+                batch[40..56].fill(0);
+                let word = u64::from_le_bytes(batch[64..72].try_into().unwrap()) >> 16;
+                let len = 64 + 8 + 64;
+                batch[64..72].copy_from_slice(&((word / 8) << 16 | 1).to_le_bytes());
+                batch[12..16].copy_from_slice(&(len as u32).to_le_bytes());
                 let crc = crc(&[&ID.pool, &batch[12..len]].concat());
                 batch[8..12].copy_from_slice(&crc.to_le_bytes());
             }
@@ -135,7 +138,7 @@ fn one_write_and_one_sync_serve_all_fences_before_them() {
     region.sync_up_to(positions[3]).unwrap();
     let counts = region.journal_counts().unwrap();
     assert_eq!((counts.batches - before.batches, counts.syncs - before.syncs), (1, 1));
-    assert_eq!(counts.used, 832);
+    assert_eq!(counts.used, 256);
 }
 
 #[test]
@@ -149,13 +152,13 @@ fn writes_that_nobody_syncs_share_blocks_and_those_after_a_sync_do_not() {
         written()
     };
     assert_eq!(write(1), 4096);
-    // A header, a range, a line.
-    assert_eq!(write(2), 4096 + 192);
-    assert_eq!(write(3), 4096 + 2 * 192);
+    // A header, a range, a word, and zeros up to the next line.
+    assert_eq!(write(2), 4096 + 128);
+    assert_eq!(write(3), 4096 + 2 * 128);
     region.sync_up_to(region.appended()).unwrap();
-    assert_eq!(write(4), 2 * 4096 + 2 * 192);
+    assert_eq!(write(4), 2 * 4096 + 2 * 128);
     region.sync_in_background().unwrap();
-    assert_eq!(write(5), 3 * 4096 + 2 * 192);
+    assert_eq!(write(5), 3 * 4096 + 2 * 128);
     for n in 6..40 {
         write(n);
     }
@@ -280,10 +283,10 @@ fn each_refusal_says_what_is_wrong() {
     check(&|bytes| bytes[..8192].fill(0), "superblock are damaged");
     check(&|bytes| bytes.iter_mut().step_by(100).for_each(|byte| *byte ^= 1), "no journal");
     check(&|bytes| (bytes[30] ^= 1, bytes[4096 + 30] ^= 1).0, "superblock are damaged");
-    check(&|bytes| (bytes[8] += 1, bytes[4096 + 8] += 1).0, "has format 5");
-    check(&|bytes| bytes[8192 + 100] ^= 1, "batch 1 is not whole, though it was synced");
+    check(&|bytes| (bytes[8] += 1, bytes[4096 + 8] += 1).0, "has format 6");
+    check(&|bytes| bytes[8192 + 75] ^= 1, "batch 1 is not whole, though it was synced");
     // The last batch: nothing shows that it had been synced.
-    files.damage(|bytes| bytes[8192 + 2 * 4096 + 100] ^= 1);
+    files.damage(|bytes| bytes[8192 + 2 * 4096 + 75] ^= 1);
     assert_eq!(files.recovered().unwrap().load(64 * 3), 0);
     fs::write(&files.journal, &whole).unwrap();
 
@@ -318,7 +321,7 @@ fn a_journal_whose_batches_all_begin_a_block_is_read() {
         region.sync_up_to(end).unwrap();
         drop(region);
         let journal = fs::read(&files.journal).unwrap();
-        assert_eq!([journal[8], journal[4096 + 8]], [4, 4]);
+        assert_eq!([journal[8], journal[4096 + 8]], [5, 5]);
     }
 }
 

@@ -77,8 +77,7 @@ pub(crate) fn reset(meters: &[CachePadded<Meter>]) {
     }
 }
 
-/// Returns the bytes of lines that this thread has fenced since its counters were read.
-pub(crate) fn fenced_since(before: &pmem::Counters) -> u64 {
-    let fenced = pmem::counters().since(before);
-    fenced.lines * pmem::LINE + fenced.streamed
+/// Returns the bytes that this thread has appended to a journal since its counters were read.
+pub(crate) fn appended_since(before: &pmem::Counters) -> u64 {
+    pmem::counters().since(before).appended
 }

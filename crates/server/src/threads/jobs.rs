@@ -12,7 +12,7 @@ use std::thread::Builder;
 use commands::{Job, Thread};
 use pmem::ChargedClient;
 
-use crate::net::meter::fenced_since;
+use crate::net::meter::appended_since;
 use crate::shared::Shared;
 use crate::threads::contained::contained;
 
@@ -87,7 +87,7 @@ impl JobQueue {
                 contained("a command", || job(&shared.engine));
                 if let Some(journal) = &shared.journal {
                     // Its client has waited for the command. Others wait for its bytes.
-                    let _ = journal.charge(fenced_since(&before), &mut ChargedClient::default());
+                    let _ = journal.charge(appended_since(&before), &mut ChargedClient::default());
                 }
             });
         }

@@ -87,7 +87,10 @@ fn a_checkpoint_writes_every_page_that_changed() {
     check_explored(FaultPoint::MarkPages);
     check_explored(FaultPoint::MarkLastPage);
     check_explored(FaultPoint::MarkRecovered);
-    check_overlap(2, FaultPoint::TakeBeforeCopy);
+    check_history(
+        FaultPoint::TakeBeforeCopy,
+        histories::what_is_stored_while_its_page_is_copied_is_kept,
+    );
 }
 
 #[test]
@@ -153,8 +156,8 @@ fn what_is_not_known_to_be_synced_is_written_again() {
 }
 
 #[test]
-fn of_each_line_the_newest_content_comes_last() {
-    let history = histories::of_each_line_the_newest_content_comes_last;
+fn of_each_word_the_newest_content_comes_last() {
+    let history = histories::of_each_word_the_newest_content_comes_last;
     check_history(FaultPoint::CopyUnderLock, history);
 }
 

@@ -47,8 +47,11 @@ const JOURNALED: &[(&str, fn())] = &[
     ("what_is_not_known_to_be_synced_is_written_again", || {
         assert!(journaled::histories::what_is_not_known_to_be_synced_is_written_again());
     }),
-    ("of_each_line_the_newest_content_comes_last", || {
-        assert!(journaled::histories::of_each_line_the_newest_content_comes_last());
+    ("of_each_word_the_newest_content_comes_last", || {
+        assert!(journaled::histories::of_each_word_the_newest_content_comes_last());
+    }),
+    ("what_is_stored_while_its_page_is_copied_is_kept", || {
+        assert!(journaled::histories::what_is_stored_while_its_page_is_copied_is_kept());
     }),
     ("what_is_written_to_lines_is_durable", || {
         assert!(journaled::histories::what_is_written_to_lines_is_durable());

@@ -27,6 +27,8 @@ enum Omit {
     RecoveryFlush,
     Revocation,
     OwnThread,
+    /// The record's last word is on a flushed line, and is not flushed.
+    RecordTail,
     /// Nothing is omitted: the record is streamed by the thread that fences.
     Streamed,
     /// The record is streamed, and not fenced.
@@ -156,8 +158,10 @@ impl Subject for Pair {
         store.store(RECORD + 8, plan.0);
         store.store(RECORD + 16, plan.1);
         store.store(RECORD, store.sequence);
-        if self.0 != Omit::RecordFlush {
-            store.region.flush(RECORD, 32);
+        match self.0 {
+            Omit::RecordFlush => {}
+            Omit::RecordTail => store.region.flush(RECORD, 24),
+            _ => store.region.flush(RECORD, 32),
         }
         match self.0 {
             Omit::RecordFence => {}
@@ -216,6 +220,14 @@ fn a_store_with_any_step_left_out_does_not() {
         let failure = failure.unwrap_or_else(|| panic!("nobody misses {omit:?}"));
         assert!(!failure.path.is_empty(), "{failure}");
     }
+}
+
+#[test]
+fn a_flush_of_words_does_not_cover_the_rest_of_their_line() {
+    for crash in [Crash::Strict, Crash::X86] {
+        assert!(violation(Omit::RecordTail, crash).is_none(), "the line is flushed");
+    }
+    assert!(violation(Omit::RecordTail, Crash::FlushedWords).is_some(), "the word is not");
 }
 
 #[test]

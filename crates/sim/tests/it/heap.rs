@@ -30,6 +30,7 @@ fn every_crash_leaves_the_last_or_the_next_state_whole() {
         let first = seed as usize % 2 * 2;
         Crash::ALL[first..first + 2].iter().for_each(|crash| check(*crash, seed, shards, 3));
     }
+    check(Crash::FlushedWords, 14, 3, 3);
 }
 
 #[test]
@@ -45,6 +46,7 @@ fn so_does_every_crash_of_a_growing_pool() {
     check(Crash::X86, 9, 4, 4);
     check(Crash::SyncedWords, 10, 4, 4);
     check(Crash::SyncedPages, 11, 4, 4);
+    check(Crash::FlushedWords, 15, 4, 4);
 }
 
 #[test]

@@ -107,8 +107,8 @@ struct Batch {
     at: Duration,
     /// Threads that may have written it, and have made no call since.
     by: Vec<ThreadId>,
-    /// The position of lines after it.
-    lines: u64,
+    /// The position after it, in bytes that were appended.
+    bytes: u64,
     /// Its place in the ring, and where it ends.
     begin: u64,
     end: u64,
@@ -129,9 +129,9 @@ struct Ledger {
     part_begin: Duration,
     /// Threads that write to the journal, and when they began.
     writing: Vec<(ThreadId, Duration)>,
-    /// The position of lines after the last batch; of those that a sync has counted; and of those
+    /// The position after the last batch, in bytes that were appended; of those that a sync has counted; and of those
     /// that are durable.
-    lines: u64,
+    bytes: u64,
     counted: Steps<u64>,
     durable: Steps<u64>,
     /// Batches that are not said to be synced, and where the last one ends that is.
@@ -164,7 +164,7 @@ impl Ledger {
             part_at: 0,
             part_begin: Duration::ZERO,
             writing: Vec::new(),
-            lines: base.appended,
+            bytes: base.appended,
             counted: Steps { durable: base.synced, ..Steps::default() },
             durable: Steps { durable: base.synced, ..Steps::default() },
             unsynced: VecDeque::new(),
@@ -213,7 +213,7 @@ impl Ledger {
             FileEvent::SyncBegin(Named::Journal) => {
                 self.expected.syncs += 1;
                 self.syncs_batches = !std::mem::take(&mut self.is_other);
-                self.durable.syncing = self.lines;
+                self.durable.syncing = self.bytes;
                 self.copies.iter_mut().for_each(|copy| copy.syncing = copy.written);
             }
             // A ring that gets space is synced then.
@@ -294,12 +294,12 @@ impl Ledger {
         let end = self.head;
         let mut range = 64;
         while range < len {
-            let lines = u64_at(&part, range) & 0xffff;
-            self.lines += 64 * lines;
-            range += 8 + 64 * lines as usize;
+            let words = u64_at(&part, range) & 0xffff;
+            self.bytes += 8 * words;
+            range += 8 + 8 * words as usize;
         }
         let by = self.writing.iter().map(|(thread, _)| *thread).collect();
-        let batch = Batch { at: self.part_begin, by, lines: self.lines, begin: position, end };
+        let batch = Batch { at: self.part_begin, by, bytes: self.bytes, begin: position, end };
         self.unsynced.push_back(batch);
         self.expected.batches += 1;
         self.expected.bytes_written += part.len() as u64;
@@ -309,7 +309,7 @@ impl Ledger {
     /// disk writes that block could take both.
     fn check_blocks(&mut self) -> Result<(), String> {
         let synced = self.last.synced;
-        while let Some(batch) = self.unsynced.front().filter(|batch| batch.lines <= synced) {
+        while let Some(batch) = self.unsynced.front().filter(|batch| batch.bytes <= synced) {
             self.synced_end = batch.end;
             self.unsynced.pop_front();
         }
@@ -328,7 +328,7 @@ impl Ledger {
             return Ok(());
         }
         let synced = self.counted.durable;
-        let oldest = self.unsynced.iter().find(|batch| batch.lines > synced);
+        let oldest = self.unsynced.iter().find(|batch| batch.bytes > synced);
         let oldest = oldest.map_or(said.at, |batch| batch.at);
         let found = said.counts;
         let expected = JournalCounts {
@@ -347,8 +347,8 @@ impl Ledger {
         if found != expected {
             return Err(format!("the journal counts {found:?}, and not {expected:?}"));
         }
-        if said.synced != synced || said.appended < self.lines {
-            return Err(format!("it says {said:?}, and {} of {} is synced", synced, self.lines));
+        if said.synced != synced || said.appended < self.bytes {
+            return Err(format!("it says {said:?}, and {} of {} is synced", synced, self.bytes));
         }
         Ok(())
     }
@@ -361,7 +361,7 @@ impl Ledger {
             return Ok(());
         }
         let durable = self.durable.durable;
-        let is_counted = |batch: &&Batch| batch.by.is_empty() && batch.lines > durable;
+        let is_counted = |batch: &&Batch| batch.by.is_empty() && batch.bytes > durable;
         let oldest = self.unsynced.iter().find(is_counted);
         let age = oldest.map_or(0, |batch| (said.at - batch.at).as_nanos() as u64);
         if said.counts.unsynced_ns < age {

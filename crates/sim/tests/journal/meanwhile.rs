@@ -151,7 +151,7 @@ fn act(region: &Region, what: Do, stored: &mut Stored) -> bool {
     stored.value += 1;
     for line in OWN..OWN + lines {
         store(region, line * 64, stored.value);
-        region.flush(line * 64, 8);
+        region.flush(line * 64, 64);
     }
     region.fence();
     let position = region.appended();

@@ -72,7 +72,7 @@ pub(crate) struct Found {
     pub(crate) len: u64,
     /// All batches before this sequence number were synced when it was written.
     pub(crate) synced: u64,
-    lines: u64,
+    words: u64,
 }
 
 /// The line of progress in the pool.
@@ -175,7 +175,7 @@ impl Order {
         }
     }
 
-    /// Notes the lines of the batches in a ring, and where those end that a start stores.
+    /// Notes the words of the batches in a ring, and where those end that a start stores.
     fn note_found(&mut self, ring: &[u8]) {
         let is_batch = |at: &usize| ring[*at..].starts_with(b"PJBATCH\0");
         for at in (0..ring.len()).step_by(64).filter(is_batch) {
@@ -183,12 +183,12 @@ impl Order {
                 let bytes = (at + from..at + from + 8).map(|at| ring[at % ring.len()]);
                 u64_at(&bytes.collect::<Vec<u8>>(), 0)
             };
-            let (len, mut range, mut lines) = (word(8) >> 32, 64, 0);
+            let (len, mut range, mut words) = (word(8) >> 32, 64, 0);
             while range < len {
                 let some = word(range as usize) & 0xffff;
-                (lines, range) = (lines + some, range + 8 + 64 * some);
+                (words, range) = (words + some, range + 8 + 8 * some);
             }
-            let batch = Found { at: at as u64, len, synced: word(32), lines };
+            let batch = Found { at: at as u64, len, synced: word(32), words };
             self.found_batches.insert(word(24), batch);
         }
         let Some(durable) = self.durable() else { return };
@@ -462,13 +462,13 @@ pub(crate) fn durable(state: &FilesState) -> Option<Superblock> {
     Order::of(state).durable()
 }
 
-/// Returns how many batches a start finds that it stores, and the bytes of their lines, if all that
+/// Returns how many batches a start finds that it stores, and the bytes of their words, if all that
 /// was written is whole.
 pub(crate) fn waiting(start: &FilesState) -> (u64, u64) {
     let order = Order::of(start);
     let first = order.durable().map_or(0, |superblock| superblock.tail_sequence);
     let batches = order.found_batches.range(first..);
-    batches.fold((0, 0), |(count, bytes), (_, batch)| (count + 1, bytes + 64 * batch.lines))
+    batches.fold((0, 0), |(count, bytes), (_, batch)| (count + 1, bytes + 8 * batch.words))
 }
 
 /// Returns the batches that a start finds from the tail on, by their sequence numbers; the number

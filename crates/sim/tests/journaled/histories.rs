@@ -303,7 +303,7 @@ fn torn_is_refused(state: &FilesState, at: u64, bytes: &[u8], torn: &mut usize) 
 
 fn put(region: &Region, line: u64, value: u64) {
     store(region, line * 64, value);
-    region.flush(line * 64, 8);
+    region.flush(line * 64, 64);
     region.fence();
 }
 
@@ -336,30 +336,63 @@ pub(crate) fn what_is_written_to_lines_is_durable() -> bool {
     one_writes_to_lines(true) && one_writes_to_lines(false)
 }
 
-/// Two threads store into words of one line, and flush and fence it.
-fn words_of_one_line(seed: u64) -> bool {
+/// Two threads store, flush and fence words next to each other: those of one are on both sides of
+/// the other's, which is journaled with them.
+fn words_side_by_side(seed: u64) -> bool {
     let files = SimulatedFiles::default();
     let region = Arc::new(begun(&files));
-    let body = |word: u64| {
+    let body = |words: &'static [u64]| {
         let region = Arc::clone(&region);
         move || {
             for value in 1..=20 {
-                store(&region, word * 8, value);
-                region.flush(word * 8, 8);
+                for word in words {
+                    store(&region, word * 8, value);
+                    region.flush(word * 8, 8);
+                }
                 yield_now();
                 region.fence();
             }
         }
     };
-    run_scheduled(seed, vec![body(0), body(1)]);
+    run_scheduled(seed, vec![body(&[0, 2]), body(&[1])]);
     region.sync_up_to(region.appended()).expect("a sync");
     drop(region);
     let region = open(&left(&files, false));
     region.recover_journal(ID, PROGRESS_AT).expect("a journal");
-    (region.load(0), region.load(8)) == (20, 20)
+    [0, 8, 16].map(|off| region.load(off)) == [20; 3]
 }
 
-/// Two threads flush one line, in many orders.
-pub(crate) fn of_each_line_the_newest_content_comes_last() -> bool {
-    (0..60).all(words_of_one_line)
+/// Two threads flush words side by side, in many orders.
+pub(crate) fn of_each_word_the_newest_content_comes_last() -> bool {
+    (0..60).all(words_side_by_side)
+}
+
+/// A thread stores into a page that another one copies for the file. Then the ring gives up the
+/// batch, since a checkpoint that writes another page is over.
+fn stored_while_its_page_is_copied(seed: u64) -> bool {
+    let files = SimulatedFiles::default();
+    let region = Arc::new(begun(&files));
+    put(&region, 8, 1);
+    let body = |copies: bool| {
+        let region = Arc::clone(&region);
+        move || match copies {
+            true => region.checkpoint().expect("applied"),
+            false => {
+                (0..seed % 32).for_each(|_| yield_now());
+                put(&region, 8, 2);
+            }
+        }
+    };
+    run_scheduled(seed, vec![body(true), body(false)]);
+    put(&region, 200, 1);
+    region.checkpoint().expect("applied");
+    drop(region);
+    let region = open(&left(&files, false));
+    region.recover_journal(ID, PROGRESS_AT).expect("a journal");
+    region.load(8 * 64) == 2
+}
+
+/// One thread copies a page while another one stores into it, in many orders.
+pub(crate) fn what_is_stored_while_its_page_is_copied_is_kept() -> bool {
+    (0..160).all(stored_while_its_page_is_copied)
 }

@@ -111,9 +111,10 @@ const JOURNALED: usize = 40;
 const OVERLAPPED: usize = 14;
 
 /// The crash models, in turn.
-const MODELS: [Crash; 8] = [
+const MODELS: [Crash; 9] = [
     Crash::Strict,
     Crash::X86,
+    Crash::FlushedWords,
     Crash::Strict,
     Crash::SyncedWords,
     Crash::X86,

@@ -14,7 +14,7 @@ use resp::{Limits, ProtocolError};
 use smallvec::SmallVec;
 
 use super::Connection;
-use crate::net::meter::fenced_since;
+use crate::net::meter::appended_since;
 use crate::process::shutdown::Request;
 
 /// Maximum of commands in a batch.
@@ -178,9 +178,9 @@ fn execute(connection: &mut Connection) -> Step {
     let before = pmem::counters();
     let done = engine.execute_batch(session, &mut requests, &mut output.writer);
     if let Some(journal) = &worker.shared.journal {
-        let fenced = fenced_since(&before);
-        if fenced > 0 {
-            *turn = journal.charge(fenced, charged);
+        let appended = appended_since(&before);
+        if appended > 0 {
+            *turn = journal.charge(appended, charged);
         }
     }
     session.lend(None);

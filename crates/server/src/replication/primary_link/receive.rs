@@ -23,7 +23,7 @@ use super::failover;
 use super::wire::{PrimaryWire, is_stopped};
 use crate::durability::append_only::AppendOnly;
 use crate::host::Server;
-use crate::net::meter::fenced_since;
+use crate::net::meter::appended_since;
 use crate::process::machine;
 use crate::replication::position;
 
@@ -469,9 +469,9 @@ impl<'s> Receiver<'s> {
     fn give_way(&mut self, wire: &mut PrimaryWire, epoch: u64) -> Result<(), LinkError> {
         let (engine, journal) = (&self.server.shared.engine, &self.server.shared.journal);
         let Some(journal) = journal else { return Ok(()) };
-        let fenced = fenced_since(&self.fenced);
+        let appended = appended_since(&self.fenced);
         self.fenced = pmem::counters();
-        let turn = journal.charge(fenced, &mut self.charged).unwrap_or_else(Instant::now);
+        let turn = journal.charge(appended, &mut self.charged).unwrap_or_else(Instant::now);
         loop {
             let now = Instant::now();
             let wait = match engine.durability().is_nearly_full() {
