@@ -12,6 +12,7 @@ mod examples;
 mod fuzz_corpus;
 mod hit_ratio;
 mod kill_canary;
+mod older_journal;
 mod protocol_abuse;
 mod protocol_differential;
 mod restart;

@@ -129,8 +129,8 @@ struct Ledger {
     part_begin: Duration,
     /// Threads that write to the journal, and when they began.
     writing: Vec<(ThreadId, Duration)>,
-    /// The position after the last batch, in bytes that were appended; of those that a sync has counted; and of those
-    /// that are durable.
+    /// The position after the last batch, in bytes that were appended; of those that a sync has
+    /// counted; and of those that are durable.
     bytes: u64,
     counted: Steps<u64>,
     durable: Steps<u64>,
