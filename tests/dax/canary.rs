@@ -2,7 +2,7 @@
 //! checking.
 
 use crate::Bed;
-use crate::cuts::{Failure, OldCopy, Subject};
+use crate::cuts::{DISK, Failure, OldCopy, Subject};
 use crate::image::Format;
 use fastrand::Rng;
 use testkit::load::Violation;
@@ -29,11 +29,10 @@ fn noticed(what: &str, result: Result<(), Failure>) -> Result<(), Failure> {
     }
 }
 
-/// A server that acknowledges data which is still in the page cache of a file system without DAX.
+/// A server whose replies do not wait until its journal is synced.
 fn acknowledging_too_early(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
-    let mount = "fsdax && mount -t ext4 -o dax=never /dev/pmem0 /pm";
-    let server = "--dir /pm --backend aof --appendfsync no".to_owned();
-    let mut subject = Subject::over(bed, "canary", Format::Ext4, mount, server, random.u64(..))?;
+    let server = "--dir /pm --backend journal --appendfsync no --pool-size 384mb".to_owned();
+    let mut subject = Subject::over(bed, "canary", Format::Disk, DISK, server, random.u64(..))?;
     let machine = subject.come_back()?;
     subject.cut(machine, random, OldCopy::MANY, 0)?;
     noticed("a server that acknowledges too early", subject.come_back().map(drop))

@@ -8,7 +8,7 @@
 use crate::Bed;
 use crate::image::{Format, Image};
 use crate::inspect::{POOL, copy_holds};
-use crate::machine::{Hardware, Machine, USUAL};
+use crate::machine::{Machine, USUAL, WITH_A_DISK};
 use crate::place::{Setup, program, wait_until};
 use fastrand::Rng;
 use std::net::SocketAddr;
@@ -29,6 +29,9 @@ const HABITS: Habits = Habits { lag: 3_000, ..Habits::USUAL };
 
 /// The database that the clients leave to others.
 const OTHERS: &str = "8";
+
+/// How a disk is mounted.
+pub(crate) const DISK: &str = "appears /dev/vda && mount -t ext4 /dev/vda /pm";
 
 /// Bytes of the medium, and the maximum size of the pool on it.
 const MEDIUM: u64 = 512 << 20;
@@ -86,7 +89,8 @@ pub(crate) struct Subject<'b> {
 }
 
 impl<'b> Subject<'b> {
-    /// Makes a new medium for the PMEM backend.
+    /// Makes a new medium for a pool: in persistent memory, or with a journal, synced before each
+    /// reply.
     pub(crate) fn new(
         bed: &'b Bed,
         name: &str,
@@ -97,9 +101,14 @@ impl<'b> Subject<'b> {
             Format::Ext4 => "fsdax && mount -t ext4 -o dax=always /dev/pmem0 /pm",
             Format::Xfs => "fsdax && mount -t xfs -o dax=always /dev/pmem0 /pm",
             Format::Device => "devdax",
+            Format::Disk => DISK,
         };
         let pool = if format == Format::Device { "/dev/dax0.0" } else { POOL };
-        let server = format!("--dir /pm --pool {pool} --pool-size {POOL_SIZE}");
+        let journal = match format {
+            Format::Disk => "--backend journal --journal-size 16mb --appendfsync always",
+            _ => "",
+        };
+        let server = format!("--dir /pm --pool {pool} --pool-size {POOL_SIZE} {journal}");
         Subject::over(bed, name, format, mount, server, seed)
     }
 
@@ -112,14 +121,14 @@ impl<'b> Subject<'b> {
         server: String,
         seed: u64,
     ) -> Result<Subject<'b>, Setup> {
-        let image = Image::make(name, format, MEDIUM, true)?;
+        let image = Image::make(name, format, MEDIUM, format != Format::Disk)?;
         let crew = Crew::new(CLIENTS, seed, HABITS);
         Ok(Subject { bed, image, mount, server, crew, tally: Tally::default() })
     }
 
     fn boot(&self) -> Result<Machine, Setup> {
-        let hardware: &Hardware = &USUAL;
-        let mut machine = Machine::boot(self.bed, hardware, &self.image)?;
+        let hardware = if self.image.format == Format::Disk { WITH_A_DISK } else { USUAL };
+        let mut machine = Machine::boot(self.bed, &hardware, &self.image)?;
         machine.run(self.mount)?;
         Ok(machine)
     }

@@ -1,6 +1,7 @@
-//! The medium: a file of the host that serves the guest as persistent memory.
+//! The medium: a file of the host that serves the guest as persistent memory, or as a disk.
 //!
-//! QEMU maps it, so that at every moment it holds what the guest has stored. A copy of it, taken
+//! QEMU maps it as memory, and writes to it as a disk, so that at every moment it holds what the
+//! guest has stored there. A copy of it, taken
 //! while the guest is stopped, is what a power cut at that moment would have left. The pool is
 //! extracted from such a copy with the tools of ext4, which replay the journal as a mount would;
 //! that needs no root. XFS has no such tool: the next boot checks its content.
@@ -13,25 +14,28 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Where the file system begins: before it the kernel keeps the metadata of the namespace.
+/// Where a file system in persistent memory begins: before it the kernel keeps the metadata of the
+/// namespace.
 const OFFSET: u64 = 2 << 20;
 
 /// Bytes that are copied at once, or skipped if they are zeros.
 const CHUNK: usize = 64 << 10;
 
-/// How the guest uses its persistent memory.
+/// How the guest uses its medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Ext4,
     Xfs,
     /// A DAX device, without a file system.
     Device,
+    /// Ext4 on a disk, where a pool has a journal.
+    Disk,
 }
 
 impl Format {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Format::Ext4 => "ext4",
+            Format::Ext4 | Format::Disk => "ext4",
             Format::Xfs => "xfs",
             Format::Device => "devdax",
         }
@@ -44,6 +48,8 @@ pub(crate) struct Image {
     pub(crate) path: PathBuf,
     pub(crate) format: Format,
     pub(crate) bytes: u64,
+    /// Where the file system begins.
+    offset: u64,
 }
 
 impl Image {
@@ -56,14 +62,14 @@ impl Image {
         namespace: bool,
     ) -> Result<Image, Setup> {
         let path = cache().join(format!("{name}.img"));
-        let image = Image { path, format, bytes };
-        File::create(&image.path)?.set_len(bytes)?;
         let offset = if namespace { OFFSET } else { 0 };
+        let image = Image { path, format, bytes, offset };
+        File::create(&image.path)?.set_len(bytes)?;
         let inner = cache().join(format!("{name}.fs"));
         File::create(&inner)?.set_len(bytes - offset)?;
         // Stripes of 2 MiB, so that a large file can be mapped with huge pages.
         match format {
-            Format::Ext4 => {
+            Format::Ext4 | Format::Disk => {
                 let options = ["-q", "-F", "-b", "4096", "-E", "stride=512,stripe_width=512"];
                 run(program("mkfs.ext4").args(options).arg(&inner))?;
             }
@@ -90,16 +96,16 @@ impl Image {
     /// Copies the file system as it is now, without the bytes before it.
     pub(crate) fn copy(&self, to: &Path) -> Result<(), Setup> {
         let (from, to) = (File::open(&self.path)?, File::create(to)?);
-        to.set_len(self.bytes - OFFSET)?;
+        to.set_len(self.bytes - self.offset)?;
         let mut chunk = vec![0; CHUNK];
-        let mut at = OFFSET;
+        let mut at = self.offset;
         while let Some((start, end)) = written(&from, at)? {
             at = start;
             while at < end {
                 let part = &mut chunk[..CHUNK.min((end - at) as usize)];
                 from.read_exact_at(part, at)?;
                 if part.iter().any(|byte| *byte != 0) {
-                    to.write_all_at(part, at - OFFSET)?;
+                    to.write_all_at(part, at - self.offset)?;
                 }
                 at += part.len() as u64;
             }
@@ -110,7 +116,7 @@ impl Image {
     /// Writes at the start of the guest's device or file system, behind the guest's back.
     pub(crate) fn overwrite(&self, bytes: &[u8]) -> Result<(), Setup> {
         let file = File::options().write(true).open(&self.path)?;
-        Ok(file.write_all_at(bytes, OFFSET)?)
+        Ok(file.write_all_at(bytes, self.offset)?)
     }
 
     /// Returns the offsets of some bytes.
@@ -137,7 +143,7 @@ impl Image {
 
     /// Converts an offset in the image to one on the guest's block device.
     pub(crate) fn inside(&self, at: u64) -> u64 {
-        at - OFFSET
+        at - self.offset
     }
 }
 

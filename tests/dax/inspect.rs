@@ -13,15 +13,16 @@ use std::path::Path;
 use testkit::Launch;
 use testkit::load::{Crew, Violation};
 
-/// The pool's name on its file system.
+/// The pool's name on its file system, and that of its journal.
 pub(crate) const POOL: &str = "perdura.pool";
+const JOURNAL: &str = "perdura.pool.journal";
 
 /// Recovers the pool of a copied medium and compares it with what the clients know. A device
 /// contains nothing but its pool.
 pub(crate) fn copy_holds(copy: &Path, format: Format, crew: &mut Crew) -> Result<Checked, Failure> {
     let pool = match format {
         Format::Device => copy.to_owned(),
-        Format::Ext4 | Format::Xfs => {
+        Format::Ext4 | Format::Xfs | Format::Disk => {
             let pool = copy.with_extension("pool");
             if !extract(copy, POOL, &pool)? {
                 return Err(Violation("the pool is not there".into()).into());
@@ -30,7 +31,13 @@ pub(crate) fn copy_holds(copy: &Path, format: Format, crew: &mut Crew) -> Result
         }
     };
     let path = pool.display().to_string();
-    let launch = Launch::perdura().args(["--backend", "pmem", "--domain", "process"]);
+    let launch = match format {
+        Format::Disk => {
+            extract(copy, JOURNAL, &pool.with_extension("pool.journal"))?;
+            Launch::perdura().args(["--backend", "journal"])
+        }
+        _ => Launch::perdura().args(["--backend", "pmem", "--domain", "process"]),
+    };
     let mut server = launch.args(["--pool", &path]).start();
     let mut client = server.client();
     crew.verify(&mut client)?;

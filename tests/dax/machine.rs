@@ -1,9 +1,10 @@
 //! A machine whose power can be cut: QEMU without hardware acceleration, with a stock kernel and an
-//! emulated NVDIMM.
+//! emulated NVDIMM or a disk.
 //!
 //! The host talks to it through a serial port, one shell line at a time, and to its server through
 //! a forwarded port. A cut is SIGKILL: the guest's memory is gone, with its page cache, its file
-//! system's dirty metadata and its open journal; its stores to the NVDIMM are in the image.
+//! system's dirty metadata and its open journal; its stores to the NVDIMM and its
+//! writes to the disk are in the image.
 //! Dropping a machine cuts it as well.
 
 use crate::cuts::Failure;
@@ -46,6 +47,9 @@ pub(crate) struct Hardware {
 
 /// An NVDIMM, and a processor with all features of QEMU.
 pub(crate) const USUAL: Hardware = Hardware { memory: Memory::Nvdimm, cpu: "max" };
+
+/// The same without persistent memory.
+pub(crate) const WITH_A_DISK: Hardware = Hardware { memory: Memory::Disk, cpu: "max" };
 
 /// A running guest.
 pub(crate) struct Machine {
@@ -234,7 +238,7 @@ fn modules(hardware: &Hardware, image: &Image) -> Vec<&'static str> {
         Memory::Disk => &["virtio_blk"],
     });
     names.extend(match image.format {
-        Format::Ext4 => &["crc32c_generic", "ext4"][..],
+        Format::Ext4 | Format::Disk => &["crc32c_generic", "ext4"][..],
         Format::Xfs => &["crc32c_generic", "xfs"],
         Format::Device => &["device_dax", "dax_pmem"],
     });

@@ -114,7 +114,7 @@ fn run(bed: &Bed, whole: &Bed, seed: u64) -> Result<Tally, Failure> {
         }
         let began = Instant::now();
         let tally = part("cuts", || campaign::run(bed, cuts, seed))?;
-        let name = format!("QEMU, linux {}, ext4, xfs and device DAX", bed.kernel.version);
+        let name = format!("QEMU, linux {}, ext4, xfs and device DAX, disk", bed.kernel.version);
         proof::record(&name, &tally, seed, began.elapsed().as_secs())?;
         Ok(tally)
     };

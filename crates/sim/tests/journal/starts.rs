@@ -74,7 +74,8 @@ fn crc32c(parts: &[&[u8]]) -> u32 {
 }
 
 /// Returns files whose journal is in format 3: superblocks with fewer fields, batches whose headers
-/// have no check, and no progress line in the pool's file.
+/// have no check, and no progress line in the pool's file. Only the ranges are still of words;
+/// those of lines are in a journal of an older server (`tests/it/older_journal.rs`).
 fn as_format_3(state: &FilesState) -> FilesState {
     let files = SimulatedFiles::new(state.clone());
     let (pool, journal) = (files.storage(Named::Pool), files.storage(Named::Journal));
