@@ -251,8 +251,7 @@ impl Server {
                 }
                 return Start::Ended(status);
             }
-            // The reply comes from this child only if it has not found the port taken.
-            if answers(self.address()) && matches!(child.try_wait(), Ok(None)) {
+            if answers(self.address()) && listens(child.id(), self.port) {
                 self.took = began.elapsed();
                 return Start::Ready(child);
             }
@@ -284,6 +283,22 @@ impl Drop for Server {
 fn answers(address: SocketAddr) -> bool {
     let reply = Client::connect(address).and_then(|mut client| client.try_call(&["PING"]));
     reply.is_ok_and(|reply| !reply.text().starts_with("LOADING"))
+}
+
+/// Returns true if this process, and not the one of another test, listens on a port.
+fn listens(process: u32, port: u16) -> bool {
+    const LISTENS: &str = "0A";
+    let port = format!(":{port:04X}");
+    let sockets = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+    let on_port = sockets.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_it = fields.get(1)?.ends_with(&port) && *fields.get(3)? == LISTENS;
+        is_it.then(|| fields.get(9).map(|inode| PathBuf::from(format!("socket:[{inode}]"))))?
+    });
+    let on_port: Vec<PathBuf> = on_port.collect();
+    let open = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    let mut open = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+    open.any(|link| on_port.contains(&link))
 }
 
 fn spawn(command: &mut Command, log: File) -> std::io::Result<Child> {
