@@ -65,8 +65,10 @@ pub(crate) unsafe fn copy_words(to: *mut u8, from: *const u64, words: usize) {
     let rest = head + lines * LINE_WORDS;
     let to_word = |n: usize| to.cast::<u64>().wrapping_add(n);
     for n in (0..head).chain(rest..words) {
-        // SAFETY: a word of the source, and bytes of the destination (caller).
-        unsafe { to_word(n).write_unaligned(word(from.wrapping_add(n))) };
+        // SAFETY: a word of the source (caller).
+        let word = unsafe { word(from.wrapping_add(n)) };
+        // SAFETY: bytes of the destination (caller).
+        unsafe { to_word(n).write_unaligned(word) };
     }
     if lines > 0 {
         // SAFETY: whole lines of both ranges (caller).
