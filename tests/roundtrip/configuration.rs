@@ -43,8 +43,7 @@ const LEFT_OUT: &[&str] = &[
     "slaveof",
     "cluster-enabled",
     "pool-size",
-    "repl-backlog-size",         // allocates there
-    "cluster-announce-hostname", // validated there, without a cluster here
+    "repl-backlog-size", // allocates there
 ];
 /// How often several directives are set at once.
 const TOGETHER: usize = 60;

@@ -46,8 +46,15 @@ pub(super) fn of_machine(values: &Values, bus_port: u16) -> Settings {
         },
         announced: Announced {
             host_name: text(&values.cluster_announce_hostname),
-            ..Announced::default()
+            node_name: text(&values.cluster_announce_human_nodename),
+            client_ipv4: text(&values.cluster_announce_client_ipv4),
+            client_ipv6: text(&values.cluster_announce_client_ipv6),
+            client_port: values.cluster_announce_client_port,
+            client_tls_port: values.cluster_announce_client_tls_port,
+            zone: text(&values.availability_zone),
         },
+        forgotten_for: values.cluster_blacklist_ttl * 1000,
+        manual_failover_timeout: values.cluster_manual_failover_timeout,
         ..Settings::default()
     }
 }

@@ -22,7 +22,25 @@ macro_rules! with_cluster_rows {
                     ("cluster-announce-ip", Text, Live).then(SetCluster);
                 /// The host name that this node tells others; empty for none.
                 cluster_announce_hostname: Bytes = text("") =>
-                    ("cluster-announce-hostname", Text, Live).then(SetCluster);
+                    ("cluster-announce-hostname", HostName, Live).then(SetCluster);
+                /// The name of this node that others show to people; empty for none.
+                cluster_announce_human_nodename: Bytes = text("") =>
+                    ("cluster-announce-human-nodename", Announced, Live).then(SetCluster);
+                /// The IPv4 address that clients are told to use; empty for that of the node.
+                cluster_announce_client_ipv4: Bytes = text("") =>
+                    ("cluster-announce-client-ipv4", Ipv4, Live).then(SetCluster);
+                /// The IPv6 address that clients are told to use; empty for that of the node.
+                cluster_announce_client_ipv6: Bytes = text("") =>
+                    ("cluster-announce-client-ipv6", Ipv6, Live).then(SetCluster);
+                /// The port that clients are told to use; 0 for that of the node.
+                cluster_announce_client_port: u16 = 0 =>
+                    ("cluster-announce-client-port", Int(0, 65535), Live).then(SetCluster);
+                /// The same for clients that speak TLS.
+                cluster_announce_client_tls_port: u16 = 0 =>
+                    ("cluster-announce-client-tls-port", Int(0, 65535), Live).then(SetCluster);
+                /// The availability zone that this node tells others and clients; empty for none.
+                availability_zone: Bytes = text("") =>
+                    ("availability-zone", Announced, Live).then(SetCluster);
                 /// The port for clients that this node tells others to use; 0 for its own.
                 cluster_announce_port: u16 = 0 =>
                     ("cluster-announce-port", Int(0, 65535), Live).then(SetCluster);
@@ -62,6 +80,12 @@ macro_rules! with_cluster_rows {
                 cluster_replica_no_failover: bool = false =>
                     ("cluster-replica-no-failover", Bool, Live)
                         .alias("cluster-slave-no-failover").then(SetCluster);
+                /// Seconds for which a node that was forgotten is not added again.
+                cluster_blacklist_ttl: u64 = 60 =>
+                    ("cluster-blacklist-ttl", Int(0, U32), Live).then(SetCluster);
+                /// Milliseconds after which a manual failover is given up.
+                cluster_manual_failover_timeout: u64 = 5_000 =>
+                    ("cluster-manual-failover-timeout", Int(1, I32), Live).then(SetCluster);
                 /// Bytes that may wait to be sent to a node before its connection is closed; 0 for
                 /// no limit.
                 cluster_link_sendbuf_limit: u64 = 0 =>

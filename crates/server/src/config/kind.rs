@@ -5,6 +5,10 @@
 //! The canonical form of a directive parses to itself, so that `CONFIG SET x (CONFIG GET x)` and
 //! `CONFIG REWRITE` never change anything.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use ::cluster::message::Text as AnnouncedText;
 pub use resp::number::parse_memory as memory;
 
 use super::special;
@@ -34,6 +38,14 @@ pub enum Kind {
     Octal(i128, i128),
     /// Any bytes; empty means unset.
     Text,
+    /// A host name, or empty.
+    HostName,
+    /// A text that nodes of a cluster tell each other; may be empty.
+    Announced,
+    /// An IPv4 address, or empty.
+    Ipv4,
+    /// An IPv6 address, or empty.
+    Ipv6,
     /// A file name without a path.
     FileName,
     /// A file name without a path, not empty.
@@ -96,6 +108,10 @@ impl Kind {
             Kind::MemoryOrPercent => memory_or_percent(first),
             Kind::Octal(low, high) => octal(first, low, high),
             Kind::Text => Ok(first.to_vec()),
+            Kind::HostName => host_name(first),
+            Kind::Announced => announced(name, first),
+            Kind::Ipv4 => address::<Ipv4Addr>(first, "Invalid IPv4 address"),
+            Kind::Ipv6 => address::<Ipv6Addr>(first, "Invalid IPv6 address"),
             Kind::FileName | Kind::FileNameSet => file_name(self, name, first),
             Kind::Dir => special::directory(first),
             Kind::Save => special::save(words),
@@ -125,6 +141,34 @@ impl Kind {
 
 fn text(value: i128) -> Vec<u8> {
     value.to_string().into_bytes()
+}
+
+fn host_name(word: &[u8]) -> Result<Vec<u8>, String> {
+    if word.len() > AnnouncedText::MAX_LEN {
+        return Err("Hostnames must be less than 256 characters".into());
+    }
+    let is_valid = |byte: &u8| byte.is_ascii_alphanumeric() || b"-.".contains(byte);
+    match word.iter().all(is_valid) {
+        true => Ok(word.to_vec()),
+        false => {
+            Err("Hostnames may only contain alphanumeric characters, hyphens or dots".into())
+        }
+    }
+}
+
+fn announced(name: &str, word: &[u8]) -> Result<Vec<u8>, String> {
+    match AnnouncedText::parse(word) {
+        Some(_) => Ok(word.to_vec()),
+        None if name == "cluster-announce-human-nodename" => {
+            Err("Announced human node name contained invalid character".into())
+        }
+        None => Err(format!("{name} contains invalid character")),
+    }
+}
+
+fn address<A: FromStr>(word: &[u8], refusal: &str) -> Result<Vec<u8>, String> {
+    let is_address = std::str::from_utf8(word).is_ok_and(|text| text.parse::<A>().is_ok());
+    if word.is_empty() || is_address { Ok(word.to_vec()) } else { Err(refusal.into()) }
 }
 
 fn boolean(word: &[u8]) -> Result<Vec<u8>, String> {
