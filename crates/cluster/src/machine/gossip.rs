@@ -4,7 +4,7 @@
 //! Each of these messages names a tenth of the nodes, at least three, chosen at random, and all
 //! that seem to be unreachable, so that a majority hears of a failure within a few PINGs.
 
-use super::{Machine, Moment};
+use super::{MAX_NODES, Machine, Moment};
 use crate::flags::Flags;
 use crate::id::Id;
 use crate::message::{Body, Entry, Extension, Gossip, Header, Text};
@@ -12,6 +12,8 @@ use crate::topology::{Announced, LinkId, Node, NodePorts};
 
 /// The fewest nodes that a message names, if there are as many.
 const MIN_ENTRIES: usize = 3;
+/// The most nodes that are learned from one message. The next ones name more.
+const MAX_LEARNED: usize = 100;
 
 impl Machine {
     /// Returns what each message says of this node.
@@ -70,10 +72,11 @@ impl Machine {
     /// Chooses the nodes that a message to `receiver` names.
     fn entries(&self, receiver: Option<Id>, moment: &mut Moment<'_>) -> Vec<Entry> {
         let topology = &self.topology;
-        let hidden = Flags::HANDSHAKE.with(Flags::NO_ADDRESS).with(Flags::MYSELF);
+        let hidden = Flags::HANDSHAKE.with(Flags::MYSELF);
         let is_shown = |node: &&Node| !node.is(hidden) && Some(node.id) != receiver;
         let (failing, mut others): (Vec<&Node>, Vec<&Node>) =
             topology.nodes().filter(is_shown).partition(|node| node.is(Flags::PFAIL));
+        others.retain(|node| !node.is(Flags::NO_ADDRESS));
         let is_used = |node: &Node| node.is_connected() || topology.slot_count(node.id) > 0;
         others.retain(|node| is_used(node));
         let wanted = (topology.len() / 10).max(MIN_ENTRIES).min(others.len());
@@ -129,6 +132,7 @@ impl Machine {
 
     /// Learns what a known node says of others.
     pub(super) fn learn_gossip(&mut self, sender: Id, gossip: &Gossip, moment: &mut Moment<'_>) {
+        let mut may_learn = MAX_LEARNED.min(MAX_NODES.saturating_sub(self.topology.len()));
         for entry in &gossip.entries {
             if entry.node == self.topology.my_id() {
                 continue;
@@ -137,8 +141,11 @@ impl Machine {
                 self.learn_reports(sender, entry, moment);
                 self.learn_pong(entry, moment);
                 self.learn_address(entry, moment);
-            } else if !entry.flags.has(Flags::NO_ADDRESS) && !self.is_forgotten(entry.node, moment)
+            } else if may_learn > 0
+                && !entry.flags.has(Flags::NO_ADDRESS)
+                && !self.is_forgotten(entry.node, moment)
             {
+                may_learn -= 1;
                 self.learn_node(entry, moment);
             }
         }

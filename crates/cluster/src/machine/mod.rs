@@ -54,6 +54,9 @@ use links::Link;
 pub use links::LinkFacts;
 use manual::Manual;
 
+/// The most nodes that a node learns of from others. A cluster of Redis has up to some thousand.
+const MAX_NODES: usize = 4096;
+
 /// A node of a cluster.
 #[derive(Debug)]
 pub struct Machine {

@@ -7,9 +7,10 @@
 //!
 //! It departs from Valkey in these points: a link that was accepted and on which another node
 //! speaks than before is that of the other one; slots that a node had when it became a replica in
-//! its shard are its new primary's.
+//! its shard are its new primary's; a node at whose address another one answers has failed if a
+//! majority finds so; what a stranger says of other nodes is believed when its handshake has ended.
 
-use super::{Effect, Machine, Moment};
+use super::{Effect, MAX_NODES, Machine, Moment};
 use crate::flags::Flags;
 use crate::id::Id;
 use crate::message::{Body, Gossip, Header, Message, Text};
@@ -80,7 +81,7 @@ impl Machine {
             }
             Body::Meet(gossip) => {
                 self.learn_my_ip_from(link);
-                self.meet(link, sender, header, &gossip, moment);
+                self.meet(link, sender, header, moment);
                 self.send_gossip(link, Body::Pong, moment);
                 self.learn(link, sender, header, &gossip, Kind::Meet, was_replica, moment);
             }
@@ -177,7 +178,6 @@ impl Machine {
         link: LinkId,
         sender: Option<Id>,
         header: &Header,
-        gossip: &Gossip,
         moment: &mut Moment<'_>,
     ) {
         let now = moment.now();
@@ -190,25 +190,17 @@ impl Machine {
         }
         let Some(entry) = self.links.get(&link) else { return };
         let ip = if header.ip.is_empty() { entry.remote.clone() } else { header.ip.clone() };
-        let (node, has_extensions) = (entry.node, entry.has_extensions);
-        let id = match node {
-            // It said so before, and the handshake goes on.
-            Some(id) => id,
-            None if ip.is_empty() => return,
-            None => {
-                let id = Id::random(moment.random);
-                let mut node = Node::new(id, Flags::HANDSHAKE, now, moment.random);
-                node.flags.set(Flags::EXTENSIONS, has_extensions);
-                node.ip = ip;
-                node.ports = NodePorts::from_message(header.ports, self.settings.is_tls);
-                self.topology.add(node);
-                self.bind_inbound(link, id, now);
-                self.todo.save = true;
-                id
-            }
-        };
-        // Whoever says MEET is trusted, as the person who told it to.
-        self.learn_gossip(id, gossip, moment);
+        // Without a link to bind, it said so before, and the handshake goes on.
+        if entry.node.is_some() || ip.is_empty() || self.topology.len() >= MAX_NODES {
+            return;
+        }
+        let id = Id::random(moment.random);
+        let mut node = Node::new(id, Flags::HANDSHAKE, now, moment.random);
+        node.flags.set(Flags::EXTENSIONS, entry.has_extensions);
+        node.ip = ip;
+        node.ports = NodePorts::from_message(header.ports, self.settings.is_tls);
+        self.topology.add(node);
+        self.bind_inbound(link, id, now);
     }
 
     /// Learns what a PING, PONG or MEET says.
@@ -295,7 +287,8 @@ impl Machine {
         self.todo.save = true;
     }
 
-    /// Another node answers at the address of this one: nobody knows where it is.
+    /// Another node answers at the address of this one, which this node does not reach any more.
+    /// Others may know its new address: it has failed if most primaries do not.
     fn lose_address(&mut self, id: Id, link: LinkId, moment: &Moment<'_>) {
         self.close(link, moment.now());
         let Some(node) = self.topology.node_mut(id) else { return };
@@ -303,8 +296,8 @@ impl Machine {
         node.ip = Text::default();
         node.ports = NodePorts::default();
         if !node.has_failed() {
-            self.fail(id, moment.now());
-            self.tell_failure(id, moment);
+            node.flags.add(Flags::PFAIL);
+            self.fail_if_agreed(id, moment);
         }
         self.todo.save = true;
         self.todo.update_health = true;
@@ -422,7 +415,10 @@ impl Machine {
     /// that in the end all differ.
     fn resolve_collision(&mut self, sender: Id, header: &Header) {
         let me = self.topology.me();
-        let is_equal = me.is_primary() && header.config_epoch == me.config_epoch;
+        let epoch = me.config_epoch;
+        let known = self.topology.node(sender).map(|sender| sender.config_epoch);
+        // A message may be older than what is known of its sender.
+        let is_equal = me.is_primary() && header.config_epoch == epoch && known == Some(epoch);
         if is_equal && self.topology.my_id() < sender {
             self.topology.current_epoch = self.topology.current_epoch.saturating_add(1);
             self.topology.me_mut().config_epoch = self.topology.current_epoch;

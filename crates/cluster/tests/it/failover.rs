@@ -1,6 +1,8 @@
 //! When a primary fails and most others are reached, a replica takes its place, soon.
 
+use cluster::Flags;
 use cluster::machine::command::Failover;
+use cluster::message::{Body, Gossip, Header, Message, Ports};
 
 use crate::node::TIMEOUT;
 use crate::world::{Mistake, World, settings};
@@ -98,4 +100,57 @@ fn a_replica_goes_to_a_primary_that_is_alone() {
             .into_iter()
             .any(|node| world.nodes[node].topology().expect("up").me().primary == alone)
     });
+}
+
+/// Lets node 2 answer where `node` expects node 1, as it happens when two exchange their addresses.
+fn answer_for_another(world: &mut World, node: usize) {
+    let [expected, answers] = [1, 2].map(|node| world.nodes[node].id().expect("up"));
+    let header = Header {
+        sender: answers,
+        ip: crate::node::ip(1),
+        ports: Ports { client: 7000, other: 0, bus: 17_000 },
+        flags: Flags::PRIMARY,
+        primary: None,
+        current_epoch: 0,
+        config_epoch: 0,
+        slots: cluster::SlotSet::new(),
+        offset: 0,
+        is_down: false,
+        is_paused: false,
+        forces_vote: false,
+        has_extensions: false,
+    };
+    world.command(node, |machine, moment| {
+        let mut links = machine.links(moment.clock).into_iter();
+        let link = links.find(|link| link.node == expected && !link.is_inbound).expect("a link");
+        let pong = Message::full(header, Body::Pong(Gossip::default()));
+        machine.received(link.link, pong, moment)
+    });
+}
+
+#[test]
+fn a_node_whose_address_one_other_lost_has_not_failed() {
+    let mut world = cluster(6, 6);
+    let healthy = world.nodes[1].id().expect("up");
+    answer_for_another(&mut world, 0);
+    for _ in 0..100 {
+        world.run(100);
+        let has_failed = |node: &crate::node::Node| {
+            let topology = node.topology().expect("up");
+            topology.node(healthy).expect("known").has_failed()
+        };
+        assert!(!world.nodes.iter().any(has_failed) && world.nodes[1].leads());
+    }
+    world.run_until(10_000, "all agree", |world| world.disagreement().is_none());
+    let known = world.nodes[0].topology().expect("up").node(healthy).expect("known");
+    assert!(!known.is(Flags::NO_ADDRESS.with(Flags::PFAIL)) && known.is_connected());
+}
+
+#[test]
+fn a_primary_whose_address_all_others_lost_is_replaced() {
+    let mut world = cluster(6, 7);
+    for node in [0, 2, 3, 4, 5] {
+        answer_for_another(&mut world, node);
+    }
+    crash_and_wait(&mut world, 1);
 }

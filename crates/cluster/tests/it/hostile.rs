@@ -161,3 +161,77 @@ fn lies_never_cause_a_panic_and_the_table_stays_whole() {
         }
     }
 }
+
+/// A node, and the time that passes for it.
+struct Target {
+    machine: Machine,
+    random: fastrand::Rng,
+    steady: u64,
+}
+
+impl Target {
+    fn new() -> Target {
+        let mut random = fastrand::Rng::with_seed(1);
+        let topology = Topology::new(0, &mut random);
+        Target { machine: Machine::new(topology, Settings::default()), random, steady: 0 }
+    }
+
+    fn step<T>(&mut self, step: impl FnOnce(&mut Machine, &mut Moment<'_>) -> T) -> T {
+        self.steady += 100;
+        let clock = Clock { steady: self.steady, wall: self.steady };
+        let random = &mut self.random;
+        let (data_age, offset, is_synced, has_data) = (0, 0, true, true);
+        let mut moment = Moment { clock, offset, data_age, is_synced, has_data, random };
+        step(&mut self.machine, &mut moment)
+    }
+
+    fn nodes(&self) -> usize {
+        self.machine.topology().len()
+    }
+}
+
+fn invented(number: usize, random: &mut fastrand::Rng) -> Gossip {
+    let entry = |random: &mut fastrand::Rng| Entry {
+        node: Id::random(random),
+        ping_sent: 0,
+        pong_received: 0,
+        ip: ip(random.usize(..200)),
+        ports: Ports { client: 1, other: 0, bus: 2 },
+        flags: Flags::PRIMARY,
+    };
+    let entries = (0..number).map(|_| entry(random)).collect();
+    Gossip { entries, extensions: Vec::new() }
+}
+
+#[test]
+fn a_stranger_does_not_fill_the_table() {
+    let mut target = Target::new();
+    let mut liar = Liar { random: fastrand::Rng::with_seed(2), ids: Vec::new() };
+    let sender = Id::random(&mut liar.random);
+    let header = Header { sender, ip: ip(7), primary: None, ..liar.header() };
+    let link = target.step(|machine, moment| machine.accepted(ip(7), ip(0), moment));
+    let gossip = invented(60_000, &mut liar.random);
+    let meet = Message::full(header.clone(), Body::Meet(gossip.clone()));
+    target.step(|machine, moment| machine.received(link, meet, moment));
+    assert_eq!(target.nodes(), 2, "the node, and the stranger");
+    // It answers the PING that follows, and so becomes known.
+    let effects = target.step(Machine::tick);
+    let outgoing = effects.iter().find_map(|effect| match effect {
+        cluster::Effect::Connect { link, .. } => Some(*link),
+        _ => None,
+    });
+    let outgoing = outgoing.expect("the node connects");
+    target.step(|machine, moment| machine.connected(outgoing, moment));
+    let pong = Message::full(header.clone(), Body::Pong(Gossip::default()));
+    target.step(|machine, moment| machine.received(outgoing, pong, moment));
+    assert!(target.machine.topology().node(sender).is_some());
+    let ping = Message::full(header.clone(), Body::Ping(gossip));
+    target.step(|machine, moment| machine.received(link, ping, moment));
+    assert_eq!(target.nodes(), 102, "a part of what a message names");
+    for _ in 0..60 {
+        let gossip = invented(100, &mut liar.random);
+        let ping = Message::full(header.clone(), Body::Ping(gossip));
+        target.step(|machine, moment| machine.received(link, ping, moment));
+    }
+    assert_eq!(target.nodes(), 4096, "as many as a cluster may have");
+}
