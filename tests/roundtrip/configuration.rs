@@ -43,7 +43,8 @@ const LEFT_OUT: &[&str] = &[
     "slaveof",
     "cluster-enabled",
     "pool-size",
-    "repl-backlog-size", // allocates there
+    "repl-backlog-size",   // allocates there
+    "cluster-announce-ip", // not validated there
 ];
 /// How often several directives are set at once.
 const TOGETHER: usize = 60;

@@ -64,6 +64,11 @@ impl View {
         self.served.has(slot)
     }
 
+    /// Returns the slots that this node or its primary has.
+    pub fn slots_of_my_shard(&self) -> SlotSet {
+        self.topology.slots_of(self.topology.my_primary()).clone()
+    }
+
     /// Returns true if this node or its primary has a slot.
     pub fn is_of_my_shard(&self, slot: u16) -> bool {
         let owner = self.topology.owner(slot);

@@ -51,7 +51,7 @@ pub use aof::encode;
 pub use apply::{Applier, ApplyError, ReceivedCommand};
 pub use create::{EngineOptions, read_user_lines, read_users_file, renamed_table};
 pub use engine::clock::{Clock, SystemClock};
-pub use engine::cluster::{Node as ClusterNode, NodeStep};
+pub use engine::cluster::{Node as ClusterNode, NodeStep, Stepped};
 pub use engine::config::{Config, REDIS_VERSION, Settings};
 pub use engine::execute::request::{Batch, Request};
 pub use engine::execute::{Evicted, Executed, OneByOne};

@@ -19,20 +19,39 @@ pub type NodeStep = Box<dyn FnOnce(&mut Machine, &mut Moment<'_>) -> Vec<Effect>
 
 /// The error of what only a cluster has.
 pub const DISABLED: &str = "ERR This instance has cluster support disabled";
+/// The error of a change that a restart forgets.
+const UNSAVED: &str =
+    "ERR the change is in force, but the cluster's file cannot be saved: see the log";
 /// The error when the node has ended, or a step of it has failed.
 const ENDED: &str = "ERR the server is shutting down";
+
+/// The end of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stepped {
+    /// It was taken, and what follows from it was done.
+    Done,
+    /// It was taken, but the node's file could not be saved.
+    Unsaved,
+    /// The node has ended, or could not do it.
+    Ended,
+}
 
 /// The node, as the server runs it.
 pub trait Node: Send + Sync {
     /// Takes a step, and waits until what follows from it was done and the view is that after it.
-    /// Returns false if the node has ended, or could not do it.
-    fn step(&self, step: NodeStep) -> bool;
+    fn step(&self, step: NodeStep) -> Stepped;
 
     /// Sends a message to other nodes, soon.
     fn publish(&self, message: Published);
 
     /// Returns how many bytes wait to be sent on each link.
     fn unsent(&self) -> Vec<(LinkId, u64)>;
+
+    /// Returns how many bytes of messages that clients have published wait for the links.
+    fn published(&self) -> u64;
+
+    /// Returns how many links were closed since too many bytes waited on them.
+    fn closed_links(&self) -> u64;
 }
 
 /// The node and the view of the cluster, if this server is in one.
@@ -82,18 +101,31 @@ impl Cluster {
         self.node.get().map(|node| &**node).ok_or_else(|| DISABLED.into())
     }
 
+    /// Returns how many bytes wait to be sent to other nodes.
+    pub fn link_memory(&self) -> u64 {
+        let waits = |node: &dyn Node| {
+            let unsent = node.unsent().iter().map(|(_, bytes)| bytes).sum::<u64>();
+            node.published() + unsent
+        };
+        self.node().map_or(0, waits)
+    }
+
     /// Takes a step of the node that has an answer, and waits for it.
     pub fn ask<T: Send + 'static>(
         &self,
         step: impl FnOnce(&mut Machine, &mut Moment<'_>) -> (T, Vec<Effect>) + Send + 'static,
     ) -> Result<T, Failure> {
         let (answer, answered) = sync_channel(1);
-        let is_done = self.node()?.step(Box::new(move |machine, moment| {
+        let stepped = self.node()?.step(Box::new(move |machine, moment| {
             let (result, effects) = step(machine, moment);
             let _ = answer.send(result);
             effects
         }));
-        answered.try_recv().ok().filter(|_| is_done).ok_or_else(|| ENDED.into())
+        match stepped {
+            Stepped::Done => answered.try_recv().map_err(|_| ENDED.into()),
+            Stepped::Unsaved => Err(UNSAVED.into()),
+            Stepped::Ended => Err(ENDED.into()),
+        }
     }
 }
 

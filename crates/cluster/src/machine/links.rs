@@ -21,6 +21,8 @@ pub(super) struct Link {
     pub(super) is_up: bool,
     /// When it was made.
     pub(super) since: u64,
+    /// The same by the time of day.
+    made_at: u64,
     /// Whether the other end understands extensions.
     pub(super) has_extensions: bool,
     /// The addresses of both ends, of a link that was accepted.
@@ -43,9 +45,9 @@ pub struct LinkFacts {
 
 impl Machine {
     /// Returns the links whose other end is known, sorted by nodes.
-    pub fn links(&self, clock: Clock) -> Vec<LinkFacts> {
+    pub fn links(&self) -> Vec<LinkFacts> {
         let known = |(link, entry): (&LinkId, &Link)| {
-            let (node, since) = (entry.node?, clock.wall_of(entry.since));
+            let (node, since) = (entry.node?, entry.made_at);
             Some(LinkFacts { link: *link, node, is_inbound: entry.is_inbound, since })
         };
         let mut links: Vec<LinkFacts> = self.links.iter().filter_map(known).collect();
@@ -60,15 +62,14 @@ impl Machine {
 
     /// Notes a connection that another node made, with the addresses of both its ends.
     pub fn accepted(&mut self, remote: Text, local: Text, moment: &Moment<'_>) -> LinkId {
-        let since = moment.now();
-        let link = Link { is_inbound: true, is_up: true, since, remote, local, ..Link::default() };
-        self.add_link(link)
+        let link = Link { is_inbound: true, is_up: true, remote, local, ..Link::default() };
+        self.add_link(link, moment.clock)
     }
 
-    fn add_link(&mut self, link: Link) -> LinkId {
+    fn add_link(&mut self, link: Link, clock: Clock) -> LinkId {
         self.last_link += 1;
         let id = LinkId(self.last_link);
-        self.links.insert(id, link);
+        self.links.insert(id, Link { since: clock.steady, made_at: clock.wall, ..link });
         id
     }
 
@@ -123,11 +124,11 @@ impl Machine {
     }
 
     /// Makes a link to a node.
-    pub(super) fn connect(&mut self, id: Id, now: u64) {
+    pub(super) fn connect(&mut self, id: Id, clock: Clock) {
         let Some(node) = self.topology.node_mut(id) else { return };
         let (ip, port) = (node.ip.clone(), node.ports.bus);
-        node.contact.connect_tried = Some(now);
-        let link = self.add_link(Link { node: Some(id), since: now, ..Link::default() });
+        node.contact.connect_tried = Some(clock.steady);
+        let link = self.add_link(Link { node: Some(id), ..Link::default() }, clock);
         if let Some(node) = self.topology.node_mut(id) {
             node.contact.link = Some(link);
         }

@@ -18,12 +18,14 @@
 //! - `info`: what CLUSTER INFO shows.
 //! - `migration`: how a replica comes to a primary that lost its own.
 //! - `command`: what people and tools ask for.
+//! - `faults`: what DEBUG lets a node do wrong.
 
 mod claims;
 pub mod command;
 mod effect;
 mod election;
 mod failure;
+mod faults;
 mod gossip;
 mod health;
 mod info;
@@ -40,6 +42,7 @@ use std::collections::BTreeMap;
 
 pub use command::Refusal;
 pub use effect::{Effect, Moment};
+pub use faults::{Dropped, Faults};
 pub use settings::Settings;
 
 use crate::clock::Clock;
@@ -74,6 +77,7 @@ pub struct Machine {
     /// When a node chosen at random gets a PING next.
     next_random_ping: u64,
     traffic: Traffic,
+    faults: Faults,
     todo: Todo,
     out: Vec<Effect>,
 }
@@ -103,6 +107,7 @@ impl Machine {
             is_replicating: false,
             next_random_ping: 0,
             traffic: Traffic::default(),
+            faults: Faults::default(),
             todo: Todo::default(),
             out: Vec::new(),
         };

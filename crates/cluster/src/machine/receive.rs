@@ -31,7 +31,7 @@ impl Machine {
         message: Message,
         moment: &mut Moment<'_>,
     ) -> Vec<Effect> {
-        if self.links.contains_key(&link) {
+        if self.links.contains_key(&link) && !self.drops(link, &message, moment.now()) {
             self.traffic.received(message.kind());
             match message {
                 Message::Full(header, body) => self.take(link, &header, body, moment),
@@ -173,13 +173,7 @@ impl Machine {
     }
 
     /// Takes a MEET: adds the node, or connects anew to one that does not know this one.
-    fn meet(
-        &mut self,
-        link: LinkId,
-        sender: Option<Id>,
-        header: &Header,
-        moment: &mut Moment<'_>,
-    ) {
+    fn meet(&mut self, link: LinkId, sender: Option<Id>, header: &Header, moment: &mut Moment<'_>) {
         let now = moment.now();
         if let Some(node) = sender.and_then(|sender| self.topology.node(sender)) {
             if let Some(outbound) = node.contact.link.filter(|_| self.is_past_handshake(node, now))

@@ -65,10 +65,13 @@ impl Machine {
         }
         let contact = &node.contact;
         let Some(link) = contact.link else {
+            if self.faults.makes_no_links {
+                return;
+            }
             let pause = self.settings.node_timeout / 2 / CONNECT_TRIES;
             let is_due = contact.connect_tried.is_none_or(|at| now.saturating_sub(at) >= pause);
             if is_due || contact.inbound.is_some() {
-                self.connect(id, now);
+                self.connect(id, moment.clock);
             }
             return;
         };

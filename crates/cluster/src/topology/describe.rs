@@ -13,6 +13,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use super::route::Connection;
 use super::{Node, Topology};
 use crate::clock::Clock;
 use crate::flags::Flags;
@@ -33,12 +34,21 @@ pub struct FileError {
     pub problem: &'static str,
 }
 
+/// The reader of a line.
+#[derive(Clone, Copy)]
+enum For {
+    /// `nodes.conf`, of a bus with TLS or without.
+    File { is_tls: bool },
+    /// A client.
+    Client(Connection),
+}
+
 impl Topology {
     /// Returns what `nodes.conf` must have.
     pub fn to_file(&self, clock: Clock, is_tls: bool) -> String {
         let mut text = String::new();
         for node in self.nodes().filter(|node| !node.is(Flags::HANDSHAKE)) {
-            self.describe(node, clock, is_tls, true, &mut text);
+            self.describe(node, clock, For::File { is_tls }, &mut text);
             text.push('\n');
         }
         let (current, vote) = (self.current_epoch, self.last_vote_epoch);
@@ -46,28 +56,30 @@ impl Topology {
         text
     }
 
-    /// Returns the line of a node, without its end, as CLUSTER NODES replies it.
-    pub fn line(&self, node: &Node, clock: Clock, is_tls: bool) -> String {
+    /// Returns the line of a node, without its end, as CLUSTER NODES replies it to a client.
+    pub fn line(&self, node: &Node, clock: Clock, client: Connection) -> String {
         let mut text = String::new();
-        self.describe(node, clock, is_tls, false, &mut text);
+        self.describe(node, clock, For::Client(client), &mut text);
         text
     }
 
-    fn describe(&self, node: &Node, clock: Clock, is_tls: bool, is_file: bool, out: &mut String) {
-        let port = if is_file && is_tls {
-            node.ports.tls
-        } else if is_file {
-            node.ports.tcp
-        } else {
-            node.client_port(is_tls)
+    fn describe(&self, node: &Node, clock: Clock, reader: For, out: &mut String) {
+        let (ip, port) = match reader {
+            For::File { is_tls: true } => (node.ip.as_str(), node.ports.tls),
+            For::File { is_tls: false } => (node.ip.as_str(), node.ports.tcp),
+            For::Client(client) => (node.client_ip(client), node.client_port(client.is_tls)),
         };
-        let _ = write!(out, "{} {}:{port}@{}", node.id, node.ip, node.ports.bus);
+        let _ = write!(out, "{} {ip}:{port}@{}", node.id, node.ports.bus);
         let host_name = &node.announced.host_name;
-        if is_file || !host_name.is_empty() {
-            let _ = write!(out, ",{host_name}");
-        }
-        if is_file {
-            write_auxiliary(node, is_tls, out);
+        match reader {
+            For::File { is_tls } => {
+                let _ = write!(out, ",{host_name}");
+                write_auxiliary(node, is_tls, out);
+            }
+            For::Client(_) if host_name.is_empty() => {}
+            For::Client(_) => {
+                let _ = write!(out, ",{host_name}");
+            }
         }
         let _ = write!(out, " {} ", node.flags);
         match node.primary {

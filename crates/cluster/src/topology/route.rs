@@ -136,6 +136,15 @@ pub enum Endpoint {
     Unknown,
 }
 
+/// The connection of a client, which decides the address and port that it is told of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connection {
+    /// It has TLS.
+    pub is_tls: bool,
+    /// It came from an IPv6 address.
+    pub is_ipv6: bool,
+}
+
 impl Topology {
     /// Returns where a request belongs. Which of its keys are here is asked if its slot is open.
     pub fn route(
@@ -199,11 +208,11 @@ fn down<'t>(request: Request, health: Health) -> Option<Route<'t>> {
 
 impl Route<'_> {
     /// Returns the error for the client, without the `-`; none if the request belongs here.
-    pub fn error(&self, endpoint: Endpoint, is_tls: bool) -> Option<String> {
+    pub fn error(&self, endpoint: Endpoint, client: Connection) -> Option<String> {
         let text = match self {
             Route::Here => return None,
-            Route::Moved(slot, node) => return Some(named("MOVED", *slot, node, endpoint, is_tls)),
-            Route::Ask(slot, node) => return Some(named("ASK", *slot, node, endpoint, is_tls)),
+            Route::Moved(slot, node) => return Some(named("MOVED", *slot, node, endpoint, client)),
+            Route::Ask(slot, node) => return Some(named("ASK", *slot, node, endpoint, client)),
             Route::TryAgain => "TRYAGAIN Multiple keys request during rehashing of slot",
             Route::CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot",
             Route::NotServed => "CLUSTERDOWN Hash slot not served",
@@ -216,19 +225,28 @@ impl Route<'_> {
     }
 }
 
-fn named(word: &str, slot: u16, node: &Node, endpoint: Endpoint, is_tls: bool) -> String {
-    format!("{word} {slot} {}:{}", node.endpoint(endpoint), node.client_port(is_tls))
+fn named(word: &str, slot: u16, node: &Node, endpoint: Endpoint, client: Connection) -> String {
+    format!("{word} {slot} {}:{}", node.endpoint(endpoint, client), node.client_port(client.is_tls))
 }
 
 impl Node {
-    /// Returns what clients are to connect to.
-    pub fn endpoint(&self, endpoint: Endpoint) -> &str {
+    /// Returns what a client is to connect to.
+    pub fn endpoint(&self, endpoint: Endpoint, client: Connection) -> &str {
         match endpoint {
             Endpoint::Unknown => "",
             Endpoint::HostName if self.announced.host_name.is_empty() => "?",
             Endpoint::HostName => self.announced.host_name.as_str(),
-            Endpoint::Ip => self.ip.as_str(),
+            Endpoint::Ip => self.client_ip(client),
         }
+    }
+
+    /// Returns the address that a client is to connect to.
+    pub fn client_ip(&self, client: Connection) -> &str {
+        let announced = match client.is_ipv6 {
+            true => &self.announced.client_ipv6,
+            false => &self.announced.client_ipv4,
+        };
+        if announced.is_empty() { self.ip.as_str() } else { announced.as_str() }
     }
 
     /// Returns the port that clients are to connect to.

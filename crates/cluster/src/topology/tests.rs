@@ -1,6 +1,6 @@
 //! Nodes as text, and where requests belong.
 
-use super::route::{Endpoint, Health, Presence, Request, Route, Slots};
+use super::route::{Connection, Endpoint, Health, Presence, Request, Route, Slots};
 use super::*;
 use crate::clock::Clock;
 use crate::message::Text;
@@ -118,7 +118,11 @@ const SOME: Presence = Presence { has_some: true, lacks_some: true, are_many: tr
 fn check(request: Request, health: Health, presence: Presence, expected: &str) {
     let (topology, _) = cluster();
     let route = topology.route(request, health, || presence);
-    assert_eq!(route.error(Endpoint::Ip, false).unwrap_or_default(), expected, "{request:?}");
+    assert_eq!(
+        route.error(Endpoint::Ip, Connection::default()).unwrap_or_default(),
+        expected,
+        "{request:?}"
+    );
 }
 
 fn to(slot: u16) -> Request {
@@ -184,7 +188,8 @@ fn a_redirection_names_what_clients_are_to_connect_to() {
     let (mut topology, id) = cluster();
     let check = |topology: &Topology, endpoint, is_tls, expected: &str| {
         let route = topology.route(to(4), UP, || ALL);
-        assert_eq!(route.error(endpoint, is_tls).as_deref(), Some(expected));
+        let client = Connection { is_tls, is_ipv6: false };
+        assert_eq!(route.error(endpoint, client).as_deref(), Some(expected));
     };
     check(&topology, Endpoint::Ip, true, "MOVED 4 10.0.0.2:7443");
     check(&topology, Endpoint::HostName, false, "MOVED 4 two.example:7001");
@@ -193,6 +198,15 @@ fn a_redirection_names_what_clients_are_to_connect_to() {
     node.announced.host_name = Text::default();
     node.announced.client_port = 9000;
     check(&topology, Endpoint::HostName, false, "MOVED 4 ?:9000");
+    let node = topology.node_mut(id).expect("known");
+    node.announced.client_ipv4 = Text::parse(b"192.0.2.1").expect("an address");
+    check(&topology, Endpoint::Ip, false, "MOVED 4 192.0.2.1:9000");
+    let route = topology.route(to(4), UP, || ALL);
+    let client = Connection { is_tls: false, is_ipv6: true };
+    assert_eq!(route.error(Endpoint::Ip, client).as_deref(), Some("MOVED 4 10.0.0.2:9000"));
+    let line =
+        topology.line(topology.node(id).expect("known"), Clock::default(), Connection::default());
+    assert!(line.contains(" 192.0.2.1:9000@"), "{line}");
 }
 
 proptest! {

@@ -1,6 +1,8 @@
 //! What people and tools ask for: slots move, nodes are forgotten and reset.
 
+use cluster::Flags;
 use cluster::machine::command::{Refusal, SetSlot};
+use cluster::machine::{Dropped, Faults};
 
 use crate::world::{Mistake, World, settings};
 
@@ -80,4 +82,59 @@ fn refusals_have_the_texts_of_redis() {
         assert_eq!(address.to_string(), "ERR Invalid node address specified: host:1");
         Vec::new()
     });
+}
+
+#[test]
+fn a_node_that_drops_answers_reaches_nobody_until_it_takes_them_again() {
+    let mut world = cluster();
+    let set = |world: &mut World, drops| {
+        world.command(0, |machine, _| {
+            machine.set_faults(Faults { drops, ..Faults::default() });
+            Vec::new()
+        });
+    };
+    let lost = |world: &World| {
+        let topology = world.nodes[0].topology().expect("up");
+        topology.nodes().filter(|node| node.is(Flags::PFAIL.with(Flags::FAIL))).count()
+    };
+    set(&mut world, Dropped::All);
+    world.run_until(20_000, "the others are lost", |world| lost(world) == 5);
+    set(&mut world, Dropped::None);
+    world.run_until(60_000, "all agree", |world| world.disagreement().is_none());
+    assert_eq!(lost(&world), 0);
+}
+
+#[test]
+fn a_node_without_links_makes_them_again_unless_it_must_not() {
+    let mut world = cluster();
+    let other = world.nodes[1].id().expect("up");
+    let linked = |world: &World| {
+        let topology = world.nodes[0].topology().expect("up");
+        topology.node(other).expect("known").is_connected()
+    };
+    world.command(0, |machine, moment| {
+        machine.set_faults(Faults { makes_no_links: true, ..Faults::default() });
+        machine.kill_links(other, true, true, moment)
+    });
+    world.run(500);
+    assert!(!linked(&world));
+    // Links say when they were made, whatever the clocks do.
+    let made = |world: &mut World| {
+        let mut facts = Vec::new();
+        world.command(0, |machine, _| {
+            facts = machine.links();
+            Vec::new()
+        });
+        facts.iter().map(|link| (link.link, link.since)).collect::<Vec<_>>()
+    };
+    let before = made(&mut world);
+    world.nodes[0].skew = 5000;
+    world.run(200);
+    assert_eq!(made(&mut world), before);
+    assert!(before.len() >= 4);
+    world.command(0, |machine, _| {
+        machine.set_faults(Faults::default());
+        Vec::new()
+    });
+    world.run_until(5000, "there is a link", linked);
 }

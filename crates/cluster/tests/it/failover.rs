@@ -121,7 +121,7 @@ fn answer_for_another(world: &mut World, node: usize) {
         has_extensions: false,
     };
     world.command(node, |machine, moment| {
-        let mut links = machine.links(moment.clock).into_iter();
+        let mut links = machine.links().into_iter();
         let link = links.find(|link| link.node == expected && !link.is_inbound).expect("a link");
         let pong = Message::full(header, Body::Pong(Gossip::default()));
         machine.received(link.link, pong, moment)

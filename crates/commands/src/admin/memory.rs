@@ -143,7 +143,7 @@ fn memory_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             "clients.normal",
             count(clients.memory().saturating_sub(clients.memory_of_replicas()) as u64),
         ),
-        ("cluster.links", count(0)),
+        ("cluster.links", count(engine.cluster().link_memory())),
         ("aof.buffer", count(facts.persistence.aof.as_ref().map_or(0, |aof| aof.buffered))),
         ("lua.caches", count(engine.scripts().size().1 as u64)),
         ("functions.caches", count(engine.libraries().bytes() as u64)),

@@ -48,6 +48,7 @@ const CLUSTER: CommandSpec = CommandSpec {
         &subcommands::CLUSTER_LINKS,
         &subcommands::CLUSTER_MEET,
         &subcommands::CLUSTER_MYID,
+        &subcommands::CLUSTER_MYSHARDID,
         &subcommands::CLUSTER_NODES,
         &subcommands::CLUSTER_REPLICAS,
         &subcommands::CLUSTER_REPLICATE,

@@ -1,10 +1,11 @@
 //! SLOTS and SHARDS: who has which slots, for clients.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use cluster::topology::route::Endpoint;
+use cluster::topology::route::{Connection, Endpoint};
 use cluster::topology::{Node, Topology};
-use cluster::{Flags, SLOTS};
+use cluster::{Flags, Id, SLOTS};
 use engine::call::Call;
 use engine::failure::Done;
 use resp::Writer;
@@ -16,18 +17,17 @@ struct Present {
     topology: Topology,
     offset: u64,
     endpoint: Endpoint,
-    /// Whether the client speaks TLS.
-    is_tls: bool,
+    client: Connection,
 }
 
 impl Present {
     fn of(call: &Call<'_>) -> Result<Present, engine::Failure> {
         check_on(call)?;
         let endpoint = call.engine.cluster().view().map(|view| view.endpoint()).unwrap_or_default();
-        let is_tls = call.session.client.peer.is_tls;
+        let client = call.session.client.peer.connection();
         call.engine.cluster().ask(move |machine, moment| {
             let topology = machine.topology().clone();
-            (Present { topology, offset: moment.offset, endpoint, is_tls }, Vec::new())
+            (Present { topology, offset: moment.offset, endpoint, client }, Vec::new())
         })
     }
 
@@ -59,7 +59,7 @@ impl Present {
     fn write_endpoint(&self, node: &Node, out: &mut Writer) {
         match self.endpoint {
             Endpoint::Unknown => out.null(),
-            endpoint => out.bulk(node.endpoint(endpoint)),
+            endpoint => out.bulk(node.endpoint(endpoint, self.client)),
         }
     }
 
@@ -67,15 +67,18 @@ impl Present {
     fn write_node(&self, node: &Node, out: &mut Writer) {
         out.array(4);
         self.write_endpoint(node, out);
-        out.integer(i64::from(node.client_port(self.is_tls)));
+        out.integer(i64::from(node.client_port(self.client.is_tls)));
         out.bulk(node.id.as_bytes());
         let host_name = &node.announced.host_name;
         let mut more = Vec::new();
         if self.endpoint != Endpoint::Ip {
-            more.push(("ip", node.ip.as_str()));
+            more.push(("ip", node.client_ip(self.client)));
         }
         if self.endpoint != Endpoint::HostName && !host_name.is_empty() {
             more.push(("hostname", host_name.as_str()));
+        }
+        if !node.announced.zone.is_empty() {
+            more.push(("availability-zone", node.announced.zone.as_str()));
         }
         out.map(more.len());
         for (name, value) in more {
@@ -87,9 +90,10 @@ impl Present {
     /// Writes a node as SHARDS shows it.
     fn describe(&self, node: &Node, out: &mut Writer) {
         let host_name = node.announced.host_name.as_str();
+        let zone = node.announced.zone.as_str();
         let (tcp, tls) = (node.client_port(false), node.client_port(true));
-        let ports = usize::from(tcp != 0) + usize::from(tls != 0);
-        out.map(6 + ports + usize::from(!host_name.is_empty()));
+        let optional = [tcp != 0, tls != 0, !host_name.is_empty(), !zone.is_empty()];
+        out.map(6 + optional.into_iter().filter(|is_there| *is_there).count());
         out.bulk("id");
         out.bulk(node.id.as_bytes());
         for (name, port) in [("port", tcp), ("tls-port", tls)] {
@@ -99,7 +103,7 @@ impl Present {
             }
         }
         out.bulk("ip");
-        out.bulk(node.ip.as_str());
+        out.bulk(node.client_ip(self.client));
         out.bulk("endpoint");
         self.write_endpoint(node, out);
         if !host_name.is_empty() {
@@ -117,6 +121,10 @@ impl Present {
             node if node.is_replica() && offset == 0 => "loading",
             _ => "online",
         });
+        if !zone.is_empty() {
+            out.bulk("availability-zone");
+            out.bulk(zone);
+        }
     }
 }
 
@@ -138,23 +146,26 @@ pub(super) fn slots(call: &mut Call<'_>) -> Done {
 pub(super) fn shards(call: &mut Call<'_>) -> Done {
     let present = Present::of(call)?;
     let topology = &present.topology;
-    let is_shard = |node: &&Node| node.is_primary() && !node.is(Flags::HANDSHAKE);
-    let primaries: Vec<&Node> = topology.nodes().filter(is_shard).collect();
-    call.out.array(primaries.len());
-    for primary in primaries {
+    let mut shards: BTreeMap<Id, Vec<&Node>> = BTreeMap::new();
+    for node in topology.nodes().filter(|node| !node.is(Flags::HANDSHAKE)) {
+        shards.entry(node.shard).or_default().push(node);
+    }
+    call.out.array(shards.len());
+    for mut nodes in shards.into_values() {
+        nodes.sort_by_key(|node| (node.is_replica(), node.id));
+        // After a failover the old primary is there, too, until it is known to be a replica.
+        let slots = nodes.iter().flat_map(|node| topology.slots_of(node.id).ranges());
+        let slots: Vec<RangeInclusive<u16>> = slots.collect();
         call.out.map(2);
         call.out.bulk("slots");
-        let ranges = topology.slots_of(primary.id).ranges();
-        call.out.array(2 * ranges.len());
-        for range in ranges {
+        call.out.array(2 * slots.len());
+        for range in slots {
             call.out.integer(i64::from(*range.start()));
             call.out.integer(i64::from(*range.end()));
         }
         call.out.bulk("nodes");
-        let replicas: Vec<&Node> = topology.replicas_of(primary.id).collect();
-        call.out.array(1 + replicas.len());
-        present.describe(primary, call.out);
-        replicas.iter().for_each(|replica| present.describe(replica, call.out));
+        call.out.array(nodes.len());
+        nodes.iter().for_each(|node| present.describe(node, call.out));
     }
     Ok(())
 }

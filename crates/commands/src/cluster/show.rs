@@ -23,16 +23,17 @@ fn text(
 }
 
 pub(super) fn info(call: &mut Call<'_>) -> Done {
-    text(call, |machine, _| {
-        format!("{}total_cluster_links_buffer_limit_exceeded:0\r\n", machine.info())
+    let closed = call.engine.cluster().node()?.closed_links();
+    text(call, move |machine, _| {
+        format!("{}total_cluster_links_buffer_limit_exceeded:{closed}\r\n", machine.info())
     })
 }
 
 pub(super) fn nodes(call: &mut Call<'_>) -> Done {
-    let is_tls = call.session.client.peer.is_tls;
+    let client = call.session.client.peer.connection();
     text(call, move |machine, moment| {
         let topology = machine.topology();
-        let lines = topology.nodes().map(|node| topology.line(node, moment.clock, is_tls) + "\n");
+        let lines = topology.nodes().map(|node| topology.line(node, moment.clock, client) + "\n");
         lines.collect()
     })
 }
@@ -40,6 +41,13 @@ pub(super) fn nodes(call: &mut Call<'_>) -> Done {
 pub(super) fn my_id(call: &mut Call<'_>) -> Done {
     let id = call.engine.cluster().ask(|machine, _| (machine.topology().my_id(), Vec::new()))?;
     call.out.bulk(id.as_bytes());
+    Ok(())
+}
+
+pub(super) fn my_shard_id(call: &mut Call<'_>) -> Done {
+    let shard =
+        call.engine.cluster().ask(|machine, _| (machine.topology().me().shard, Vec::new()))?;
+    call.out.bulk(shard.as_bytes());
     Ok(())
 }
 
@@ -52,11 +60,11 @@ fn unknown_node(call: &Call<'_>) -> Failure {
 pub(super) fn replicas(call: &mut Call<'_>) -> Done {
     check_on(call)?;
     let id = Id::parse(call.args[2]).ok_or_else(|| unknown_node(call))?;
-    let is_tls = call.session.client.peer.is_tls;
+    let client = call.session.client.peer.connection();
     let found = call.engine.cluster().ask(move |machine, moment| {
         let topology = machine.topology();
         let lines = topology.node(id).map(|node| {
-            let line = |replica: &Node| topology.line(replica, moment.clock, is_tls);
+            let line = |replica: &Node| topology.line(replica, moment.clock, client);
             node.is_primary().then(|| topology.replicas_of(id).map(line).collect::<Vec<_>>())
         });
         (lines, Vec::new())
@@ -82,12 +90,12 @@ pub(super) fn count_failure_reports(call: &mut Call<'_>) -> Done {
 
 pub(super) fn links(call: &mut Call<'_>) -> Done {
     check_on(call)?;
-    let links: Vec<LinkFacts> = call.engine.cluster().ask(|machine, moment| {
+    let links: Vec<LinkFacts> = call.engine.cluster().ask(|machine, _| {
         let is_known = |link: &LinkFacts| {
             let node = machine.topology().node(link.node);
             node.is_some_and(|node| !node.is(Flags::MYSELF))
         };
-        let links = machine.links(moment.clock).into_iter().filter(is_known).collect();
+        let links = machine.links().into_iter().filter(is_known).collect();
         (links, Vec::new())
     })?;
     let unsent = call.engine.cluster().node()?.unsent();
@@ -146,6 +154,8 @@ const HELP: &[&str] = &[
     "    Connect nodes into a working cluster.",
     "MYID",
     "    Return the node id.",
+    "MYSHARDID",
+    "    Return the node's shard id.",
     "NODES",
     "    Return cluster configuration seen by node. Output format:",
     "    <id> <ip:port> <flags> <master> <pings> <pongs> <epoch> <link> <slot> ...",

@@ -153,6 +153,7 @@ pub(super) const CLUSTER_INFO: CommandSpec = CommandSpec {
     complexity: "O(1)",
     arity: 2,
     tips: &["nondeterministic_output"],
+    traits: TAKES_LONG | WHILE_LOADING,
     run: Run::Session(show::info),
     ..SHOWS
 };
@@ -195,7 +196,20 @@ pub(super) const CLUSTER_MYID: CommandSpec = CommandSpec {
     summary: "Return the node id",
     complexity: "O(1)",
     arity: 2,
+    traits: TAKES_LONG | WHILE_LOADING,
     run: Run::Session(show::my_id),
+    ..SHOWS
+};
+
+pub(super) const CLUSTER_MYSHARDID: CommandSpec = CommandSpec {
+    name: "myshardid",
+    summary: "Returns the shard ID of a node.",
+    complexity: "O(1)",
+    since: "7.2.0",
+    arity: 2,
+    tips: &["nondeterministic_output"],
+    traits: TAKES_LONG | WHILE_LOADING,
+    run: Run::Session(show::my_shard_id),
     ..SHOWS
 };
 
@@ -205,6 +219,7 @@ pub(super) const CLUSTER_NODES: CommandSpec = CommandSpec {
     complexity: "O(N) where N is the total number of Cluster nodes",
     arity: 2,
     tips: &["nondeterministic_output"],
+    traits: TAKES_LONG | WHILE_LOADING,
     run: Run::Session(show::nodes),
     ..SHOWS
 };
@@ -295,6 +310,7 @@ pub(super) const CLUSTER_SHARDS: CommandSpec = CommandSpec {
     since: "7.0.0",
     arity: 2,
     tips: &["nondeterministic_output"],
+    traits: TAKES_LONG | WHILE_LOADING,
     run: Run::Session(shards::shards),
     ..SHOWS
 };
@@ -326,6 +342,7 @@ pub(super) const CLUSTER_SLOTS: CommandSpec = CommandSpec {
         ("4.0.0", "Added node IDs."),
         ("7.0.0", "Added additional networking metadata field."),
     ],
+    traits: TAKES_LONG | WHILE_LOADING,
     run: Run::Session(shards::slots),
     ..SHOWS
 };

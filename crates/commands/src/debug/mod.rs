@@ -5,6 +5,7 @@
 //! of a fixed size) answer OK and change nothing.
 
 mod digest;
+mod faults;
 mod populate;
 mod reload;
 
@@ -113,6 +114,10 @@ fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         (b"listpack", 3) => packed(call, txn),
         (b"quicklist", 3 | 4) => list(call, txn),
         (b"replybuffer", 4) => reply_buffer(call),
+        (b"drop-cluster-packet-filter", 3) => faults::drop_messages(call),
+        (b"close-cluster-link-on-packet-drop", 3) => faults::close_on_drop(call),
+        (b"disable-cluster-reconnection", 3) => faults::make_no_links(call),
+        (b"clusterlink", 5) if call.is(2, "kill") => faults::kill_links(call),
         (b"loadaof", 2) => reload::load_log(call, txn),
         (b"reload", 2..) => reload::with_options(call, txn),
         (b"restart" | b"crash-and-recover", _) => {
@@ -302,6 +307,10 @@ fn debug_help(call: &mut Call<'_>) -> Done {
         &[
             "CHANGE-REPL-ID",
             "    Change the replication IDs of the instance.",
+            "CLOSE-CLUSTER-LINK-ON-PACKET-DROP <0|1>",
+            "    Close the link of the cluster on which a message is dropped.",
+            "CLUSTERLINK KILL <to|from|all> <node-id>",
+            "    Close the links to or from a node of the cluster.",
             "CONFIG-REWRITE-FORCE-ALL",
             "    Like CONFIG REWRITE but writes all configuration options, including",
             "    those that have their default values.",
@@ -310,6 +319,10 @@ fn debug_help(call: &mut Call<'_>) -> Done {
             "    consumer groups, and is not the signature of other servers.",
             "DIGEST-VALUE <key> [<key> ...]",
             "    Output a hex signature of the values of all the specified keys.",
+            "DISABLE-CLUSTER-RECONNECTION <0|1>",
+            "    Do not connect to other nodes of the cluster.",
+            "DROP-CLUSTER-PACKET-FILTER <packet-type>",
+            "    Drop the messages of this type that come on the bus; -1: none, -2: all.",
             "ERROR <string>",
             "    Return a Redis protocol error with <string> as message. Useful for clients",
             "    unit tests to simulate Redis errors.",

@@ -58,7 +58,10 @@ impl Engine {
                 "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
             )));
         }
-        if self.config().loading() && !queue::all_have(session, command, LOADING) {
+        if self.config().loading()
+            && !queue::all_have(session, command, LOADING)
+            && !command.spec.is(WHILE_LOADING)
+        {
             return Err(failure::LOADING_DATA.into());
         }
         if self.replication().hides_stale_data() && !queue::all_have(session, command, STALE) {

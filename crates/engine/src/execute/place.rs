@@ -56,7 +56,7 @@ pub(super) fn wanted(part: &InCluster, spec: &CommandSpec, is_write: bool) -> Wa
 
 /// Returns the error that sends a client elsewhere.
 pub(super) fn refusal(session: &Session, view: &View, route: Route<'_>) -> Done {
-    match route.error(view.endpoint(), session.client.peer.is_tls) {
+    match route.error(view.endpoint(), session.client.peer.connection()) {
         Some(text) => Err(Failure::text(text)),
         None => Ok(()),
     }

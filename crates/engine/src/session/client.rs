@@ -17,6 +17,8 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ::cluster::topology::route::Connection;
+
 use crate::session::users::{Account, DEFAULT};
 
 pub use operation::{BlockedOperation, Serving};
@@ -38,6 +40,14 @@ pub struct Peer {
     pub local: bool,
     /// Whether it speaks TLS, and is to do so with other nodes of a cluster.
     pub is_tls: bool,
+}
+
+impl Peer {
+    /// Returns what decides how nodes of a cluster are named to it.
+    pub fn connection(&self) -> Connection {
+        let is_ipv6 = self.addr.starts_with('[') && !self.addr.starts_with("[::ffff:");
+        Connection { is_tls: self.is_tls, is_ipv6 }
+    }
 }
 
 /// The shared part of a session.

@@ -15,6 +15,10 @@ impl Engine {
             return;
         }
         let Some(view) = self.cluster().view() else { return };
+        // There are far more clients than keys that some wait for.
+        if self.waiting().keys().iter().all(|(_, key)| view.serves(slot(key))) {
+            return;
+        }
         for client in self.clients().list() {
             let waiter = client.waiter.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let first = waiter.as_ref().and_then(|waiter| waiter.keys.first());
@@ -26,7 +30,7 @@ impl Engine {
             let slots = Slots::One(slot);
             let request = Request { slots, is_asking, is_read_only, ..Request::default() };
             let route = view.route(request, Presence::default);
-            if let Some(text) = route.error(view.endpoint(), client.peer.is_tls) {
+            if let Some(text) = route.error(view.endpoint(), client.peer.connection()) {
                 self.unblock_by(client.id, Some(text.as_bytes()));
             }
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use ::cluster::machine::Settings;
 use ::cluster::message::{Body, Message, Published, Text};
 use ::cluster::{Clock, Effect, LinkId, Machine, Moment, Policy, SlotSet, View};
-use commands::Primary;
+use commands::{Primary, Stepped};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel};
 use tokio::time::{MissedTickBehavior, interval};
@@ -30,6 +30,8 @@ use crate::shared::Shared;
 const TICK: Duration = Duration::from_millis(100);
 /// Messages that wait for the task.
 const WAITING: usize = 64;
+/// The time after which a file that could not be saved is saved again.
+const TRIES_AGAIN: Duration = Duration::from_secs(1);
 /// The least time that a connection to a node may take.
 const CONNECTS_WITHIN: Duration = Duration::from_millis(100);
 
@@ -72,8 +74,10 @@ pub(super) struct Bus {
     limit: u64,
     /// Whether the view says that the cluster is up.
     is_seen_up: bool,
-    /// Whether the view has changed since shard channels were looked at.
-    has_other_view: bool,
+    /// The slots of this node's shard, by the view.
+    shard_slots: SlotSet,
+    /// Whether the shard has lost some since shard channels were looked at.
+    has_lost_slots: bool,
     /// Whether writes are paused for a replica that is to replace this node.
     is_paused: bool,
     /// Since when they are being paused for one, on the thread of roles.
@@ -82,6 +86,8 @@ pub(super) struct Bus {
     waiting: Arc<AtomicU64>,
     /// Whether the node's file is to be saved at the next tick.
     is_save_due: bool,
+    /// When it was last tried in vain to save it.
+    unsaved_since: Option<Instant>,
     /// Whether the node's file could not be saved: the node is at its end.
     has_failed: bool,
 }
@@ -99,9 +105,11 @@ impl Bus {
             is_paused: false,
             pausing: None,
             waiting: Arc::clone(&node.waiting),
-            has_other_view: false,
+            shard_slots: SlotSet::new(),
+            has_lost_slots: false,
             has_failed: false,
             is_save_due: false,
+            unsaved_since: None,
         }
     }
 
@@ -132,7 +140,7 @@ impl Bus {
                     self.step(Machine::tick);
                     self.save_if_due();
                     self.shared.engine.redirect_blocked();
-                    if std::mem::take(&mut self.has_other_view) {
+                    if std::mem::take(&mut self.has_lost_slots) {
                         self.shared.engine.drop_shard_channels();
                     }
                 }
@@ -148,10 +156,12 @@ impl Bus {
     fn obey(&mut self, order: Order) {
         match order {
             Order::Step(step, done) => {
+                let was_due = std::mem::take(&mut self.is_save_due);
                 self.step(step);
-                self.save_if_due();
+                let is_saved = !self.is_save_due || self.save(false);
+                self.is_save_due |= was_due;
                 if !self.has_failed {
-                    let _ = done.send(());
+                    let _ = done.send(if is_saved { Stepped::Done } else { Stepped::Unsaved });
                 }
             }
             Order::Paused(link, message, have_ended) => self.paused(link, *message, have_ended),
@@ -277,13 +287,14 @@ impl Bus {
             && (replication.facts().lacks_data.load(Relaxed)
                 || engine.keyspace().is_syncing()
                 || engine.config().loading());
+        // Offset 0 says to others that there is no data.
         let (offset, data_age) = match lacks_data {
             true => (0, u64::MAX),
             false if replication.is_replica() => {
-                (replication.stream().end(), self.data_age(clock.wall))
+                (replication.stream().end().max(1), self.data_age(clock.wall))
             }
             // A replica that is to take over waits also for commits that have not ended here.
-            false => (replication.stream().appended(), 0),
+            false => (replication.stream().appended().max(1), 0),
         };
         let is_synced = replication.is_linked() && !lacks_data;
         let has_data = !lacks_data;
@@ -315,20 +326,24 @@ impl Bus {
 
     /// Saves what need not be durable before others hear of it, once for all messages of a tick.
     fn save_if_due(&mut self) {
-        if self.is_save_due {
+        let may_try = self.unsaved_since.is_none_or(|since| since.elapsed() >= TRIES_AGAIN);
+        if self.is_save_due && may_try {
             self.save(false);
         }
     }
 
-    /// Saves the node's file. Returns false if the node must stop, since it could not.
+    /// Saves the node's file. Returns false if it cannot be saved: then the node stops if it must
+    /// be durable, and tries again soon else.
     fn save(&mut self, is_durable: bool) -> bool {
-        self.is_save_due = false;
         let text = self.parts.machine.file(self.clock());
-        let Err(error) = self.parts.file.save(&text) else { return true };
+        let saved = self.parts.file.save(&text);
+        self.is_save_due = saved.is_err();
+        self.unsaved_since = saved.is_err().then(Instant::now);
+        let Err(error) = saved else { return true };
         let path = self.parts.file.path().display();
         if !is_durable {
             tracing::warn!("The cluster's file {path} cannot be saved: {error}");
-            return true;
+            return false;
         }
         log::fatal(&format!("the cluster's file {path} cannot be saved: {error}"));
         self.has_failed = true;
@@ -344,8 +359,10 @@ impl Bus {
             tracing::info!("Cluster state changed: {state}");
         }
         self.is_seen_up = is_up;
-        self.has_other_view = true;
         let view = View::of(&self.parts.machine, self.parts.policy);
+        let mut lost = std::mem::replace(&mut self.shard_slots, view.slots_of_my_shard());
+        lost.remove_all(&self.shard_slots);
+        self.has_lost_slots |= !lost.is_empty();
         self.shared.engine.cluster().set_view(view);
     }
 
@@ -361,6 +378,7 @@ impl Bus {
             Effect::Send { link, message } => {
                 if !self.links.send(link, message, self.limit) {
                     tracing::warn!("A node reads too slowly: its connection is closed");
+                    self.links.count_closed();
                     self.closed(link);
                 }
             }

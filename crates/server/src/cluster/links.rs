@@ -111,6 +111,11 @@ impl Links {
         });
     }
 
+    /// Counts a connection that is closed since too much waits on it.
+    pub(super) fn count_closed(&self) {
+        self.unsent.closed.fetch_add(1, Relaxed);
+    }
+
     /// Sends a message. Returns false if more than `limit` bytes wait already.
     pub(super) fn send(&self, link: LinkId, message: Vec<u8>, limit: u64) -> bool {
         let Some(outgoing) = self.open.get(&link) else { return true };

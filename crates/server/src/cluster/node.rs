@@ -7,7 +7,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use ::cluster::machine::Settings;
 use ::cluster::message::{Message, Published};
 use ::cluster::{LinkId, Policy};
-use commands::NodeStep;
+use commands::{NodeStep, Stepped};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::settings;
@@ -17,7 +17,7 @@ use crate::config::Values;
 /// Something that the node is to do.
 pub(super) enum Order {
     /// Take a step, and say when all that follows from it was done.
-    Step(NodeStep, SyncSender<()>),
+    Step(NodeStep, SyncSender<Stepped>),
     /// Take this message, by which a replica asks that writes are paused: they are, or could not
     /// be.
     Paused(LinkId, Box<Message>, bool),
@@ -75,9 +75,10 @@ impl ClusterNode {
 }
 
 impl commands::ClusterNode for ClusterNode {
-    fn step(&self, step: NodeStep) -> bool {
+    fn step(&self, step: NodeStep) -> Stepped {
         let (done, waits) = sync_channel(1);
-        self.orders.send(Order::Step(step, done)).is_ok() && waits.recv().is_ok()
+        let _ = self.orders.send(Order::Step(step, done));
+        waits.recv().unwrap_or(Stepped::Ended)
     }
 
     fn publish(&self, message: Published) {
@@ -91,5 +92,13 @@ impl commands::ClusterNode for ClusterNode {
 
     fn unsent(&self) -> Vec<(LinkId, u64)> {
         self.unsent.list()
+    }
+
+    fn published(&self) -> u64 {
+        self.waiting.load(Relaxed)
+    }
+
+    fn closed_links(&self) -> u64 {
+        self.unsent.closed.load(Relaxed)
     }
 }

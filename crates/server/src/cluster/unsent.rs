@@ -8,11 +8,15 @@ use ::cluster::LinkId;
 
 /// The bytes of each link.
 #[derive(Default)]
-pub(super) struct Unsent(Mutex<BTreeMap<LinkId, Arc<AtomicU64>>>);
+pub(super) struct Unsent {
+    links: Mutex<BTreeMap<LinkId, Arc<AtomicU64>>>,
+    /// How many links were closed since too much waited on them.
+    pub(super) closed: AtomicU64,
+}
 
 impl Unsent {
     pub(super) fn links(&self) -> MutexGuard<'_, BTreeMap<LinkId, Arc<AtomicU64>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns them.

@@ -15,11 +15,13 @@ macro_rules! with_cluster_rows {
                 /// Milliseconds without an answer after which a node is taken for unreachable.
                 cluster_node_timeout: u64 = 15_000 =>
                     ("cluster-node-timeout", Int(0, I64), Live).then(SetCluster);
+                /// The number of databases of a node. Tools of Valkey 9 ask for it.
+                cluster_databases: usize = 1 => ("cluster-databases", Int(1, 1), Fixed);
                 /// The port on which nodes talk to each other; 0 for that of clients plus 10000.
                 cluster_port: u16 = 0 => ("cluster-port", Int(0, 65535), Fixed);
                 /// The address that this node tells others to use; empty for the one that they see.
                 cluster_announce_ip: Bytes = text("") =>
-                    ("cluster-announce-ip", Text, Live).then(SetCluster);
+                    ("cluster-announce-ip", Announced, Live).then(SetCluster);
                 /// The host name that this node tells others; empty for none.
                 cluster_announce_hostname: Bytes = text("") =>
                     ("cluster-announce-hostname", HostName, Live).then(SetCluster);

@@ -19,6 +19,9 @@ pub(super) const U32: i128 = u32::MAX as i128;
 pub(super) const I64: i128 = i64::MAX as i128;
 pub(super) const U64: i128 = u64::MAX as i128;
 
+/// The longest address that a message of a cluster's bus has room for.
+const LONGEST_IP: usize = 45;
+
 /// The kinds of values, with their limits.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
@@ -150,19 +153,22 @@ fn host_name(word: &[u8]) -> Result<Vec<u8>, String> {
     let is_valid = |byte: &u8| byte.is_ascii_alphanumeric() || b"-.".contains(byte);
     match word.iter().all(is_valid) {
         true => Ok(word.to_vec()),
-        false => {
-            Err("Hostnames may only contain alphanumeric characters, hyphens or dots".into())
-        }
+        false => Err("Hostnames may only contain alphanumeric characters, hyphens or dots".into()),
     }
 }
 
+/// Returns a text that all nodes take. Those of Valkey take less than those of Redis.
 fn announced(name: &str, word: &[u8]) -> Result<Vec<u8>, String> {
+    if name == "cluster-announce-ip" && word.len() > LONGEST_IP {
+        return Err(format!("{name} is too long"));
+    }
+    let is_odd = |byte: &u8| b";<=>?@[]^{|}~\\".contains(byte);
     match AnnouncedText::parse(word) {
-        Some(_) => Ok(word.to_vec()),
-        None if name == "cluster-announce-human-nodename" => {
+        Some(_) if !word.iter().any(is_odd) => Ok(word.to_vec()),
+        _ if name == "cluster-announce-human-nodename" => {
             Err("Announced human node name contained invalid character".into())
         }
-        None => Err(format!("{name} contains invalid character")),
+        _ => Err(format!("{name} contains invalid character")),
     }
 }
 

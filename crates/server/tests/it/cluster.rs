@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use testkit::{Client, Launch, Server, free_port};
+use testkit::{Client, Launch, Reply, Server, free_port};
 
 /// How long nodes may take to agree.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -361,4 +361,117 @@ fn a_server_that_is_no_node_says_so() {
     for line in ["CLUSTER INFO", "CLUSTER HELP", "CLUSTER KEYSLOT a", "READONLY", "ASKING"] {
         server.client().check(line, refused);
     }
+}
+
+#[test]
+fn a_change_that_cannot_be_saved_is_not_said_to_be_done() {
+    let mut node = Node::start(Launch::perdura_volatile());
+    let file = node.server.folder().join("nodes.conf");
+    let saved = std::fs::read(&file).expect("it is there");
+    std::fs::remove_file(&file).expect("it is there");
+    std::fs::create_dir(&file).expect("a folder in its place");
+    let refused = node.client().run("CLUSTER ADDSLOTS 1");
+    assert!(refused.is_error() && refused.text().contains("cannot be saved"), "{refused:?}");
+    assert!(node.client().run("CLUSTER NODES").text().contains("connected 1"), "it is in force");
+    std::fs::remove_dir(&file).expect("it is empty");
+    std::fs::write(&file, saved).expect("the folder is writable");
+    // It is tried again without another command.
+    let has_slot = || std::fs::read_to_string(&file).is_ok_and(|text| text.contains("connected 1"));
+    wait_until("the file has the slot", has_slot);
+    node.server.kill();
+    node.server.start_again();
+    assert!(node.client().run("CLUSTER NODES").text().contains("connected 1"));
+}
+
+#[test]
+fn clients_are_told_the_addresses_that_are_announced_for_them() {
+    let nodes = [(); 3].map(|()| Node::start(Launch::perdura_volatile()));
+    join(&nodes);
+    let client = |node: usize| nodes[node].client();
+    for line in [
+        "CONFIG SET cluster-announce-client-ipv4 192.0.2.7",
+        "CONFIG SET cluster-announce-client-port 7777",
+        "CONFIG SET availability-zone north-1",
+        "CONFIG SET cluster-announce-human-nodename first",
+    ] {
+        client(0).check(line, "OK");
+    }
+    wait_until("the others say so", || {
+        let told = client(1).run("GET {a}");
+        told.text().contains("192.0.2.7:7777")
+    });
+    let told = client(1).run("CLUSTER NODES").text();
+    assert!(told.contains(&format!(" 192.0.2.7:7777@{}", nodes[0].bus)), "{told}");
+    for line in ["CLUSTER SLOTS", "CLUSTER SHARDS"] {
+        let told = client(1).run(line).to_string();
+        assert!(
+            ["192.0.2.7", "7777", "availability-zone", "north-1"]
+                .iter()
+                .all(|word| told.contains(word)),
+            "{told}"
+        );
+    }
+    // Nodes go on with the real address.
+    assert!(is_up(&nodes[1]) && is_up(&nodes[0]));
+    for (line, refusal) in [
+        ("CONFIG SET cluster-announce-client-ipv4 1.2.3", "Invalid IPv4 address"),
+        ("CONFIG SET cluster-announce-client-ipv6 1.2.3.4", "Invalid IPv6 address"),
+        ("CONFIG SET cluster-announce-ip 'a b'", "cluster-announce-ip contains invalid character"),
+        ("CONFIG SET cluster-announce-human-nodename 'a,b'", "contained invalid character"),
+        ("CONFIG SET cluster-announce-hostname a_b", "Hostnames may only contain"),
+    ] {
+        let refused = client(0).run(line);
+        assert!(refused.is_error() && refused.text().contains(refusal), "{line}: {refused:?}");
+    }
+}
+
+#[test]
+fn nodes_of_a_shard_say_the_same_shard_and_are_shown_as_one() {
+    let nodes = [(); 4].map(|()| Node::start(Launch::perdura_volatile()));
+    join(&nodes[..3]);
+    nodes[0].meet(&nodes[3]);
+    let knows =
+        |node: &Node, other: &Node| node.client().run("CLUSTER NODES").text().contains(&other.id());
+    wait_until("the new node knows the first", || knows(&nodes[3], &nodes[0]));
+    nodes[3].client().check(&format!("CLUSTER REPLICATE {}", nodes[0].id()), "OK");
+    let shard = |node: &Node| node.client().run("CLUSTER MYSHARDID").text();
+    assert_eq!(shard(&nodes[0]).len(), 40);
+    wait_until("the replica is in the shard", || shard(&nodes[3]) == shard(&nodes[0]));
+    assert_ne!(shard(&nodes[0]), shard(&nodes[1]));
+    // An idle primary's replica serves, too, as soon as it has what there is.
+    wait_until("clients may use the replica", || {
+        let told = nodes[1].client().run("CLUSTER SLOTS").to_string();
+        told.contains(&nodes[3].id())
+    });
+    wait_until("there are three shards", || {
+        let shards = nodes[1].client().run("CLUSTER SHARDS");
+        matches!(shards, Reply::Array(shards) if shards.len() == 3)
+    });
+    wait_until("links are counted", || {
+        nodes[0].client().run("INFO clients").text().contains("cluster_connections:6")
+    });
+}
+
+#[test]
+fn what_waits_for_a_node_that_does_not_read_is_counted_and_bounded() {
+    let nodes = three();
+    let mut client = nodes[0].client();
+    let exceeded = "total_cluster_links_buffer_limit_exceeded";
+    assert!(client.run("CLUSTER INFO").text().contains(&format!("{exceeded}:0")));
+    nodes[1].server.stop(true);
+    let message = "x".repeat(1 << 20);
+    let memory = |text: String| {
+        let line = text.lines().find_map(|line| line.strip_prefix("mem_cluster_links:"));
+        line.and_then(|bytes| bytes.parse::<u64>().ok()).expect("a number")
+    };
+    wait_until("messages wait", || {
+        nodes[0].client().call(&["PUBLISH", "news", &message]);
+        memory(nodes[0].client().run("INFO memory").text()) > 1 << 20
+    });
+    client.check("CONFIG SET cluster-link-sendbuf-limit 65536", "OK");
+    wait_until("a link is closed", || {
+        nodes[0].client().call(&["PUBLISH", "news", &message]);
+        !nodes[0].client().run("CLUSTER INFO").text().contains(&format!("{exceeded}:0"))
+    });
+    nodes[1].server.stop(false);
 }

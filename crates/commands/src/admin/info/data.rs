@@ -85,7 +85,7 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     page.line("mem_replication_backlog", replicas.backlog);
     page.line("mem_total_replication_buffers", replicas.stream);
     page.line("mem_clients_slaves", replicas.clients);
-    page.line("mem_cluster_links", 0);
+    page.line("mem_cluster_links", page.call.engine.cluster().link_memory());
     let clients = page.call.engine.clients();
     page.line("mem_clients_normal", clients.memory().saturating_sub(clients.memory_of_replicas()));
     page.line("mem_aof_buffer", facts.persistence.aof.as_ref().map_or(0, |aof| aof.buffered));

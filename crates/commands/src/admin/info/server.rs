@@ -52,7 +52,8 @@ pub(super) fn clients(page: &mut Page<'_, '_>) {
     };
     let replicas = clients.iter().filter(|client| client.is_replica.load(Relaxed)).count();
     page.line("connected_clients", clients.len() - replicas);
-    page.line("cluster_connections", 0);
+    let links = page.call.engine.cluster().node().map_or(0, |node| node.unsent().len());
+    page.line("cluster_connections", links);
     page.line("maxclients", page.facts.max_clients);
     page.line("client_recent_max_input_buffer", most(|c| c.query_buffer.load(Relaxed)));
     page.line("client_recent_max_output_buffer", most(|c| c.output.load(Relaxed)));

@@ -27,5 +27,7 @@ pub const OWN_THREAD: u32 = 1 << 10;
 pub const COMPILES: u32 = 1 << 11;
 /// Takes no longer than it weighs, so that a light one may be part of a run though it is not quick.
 pub const BOUNDED: u32 = 1 << 12;
+/// Executed while data loads, though Redis 7.0 refuses it then, as later versions do not.
+pub const WHILE_LOADING: u32 = 1 << 14;
 /// Moves keys to another server, so that it is executed here even for a slot that is open.
 pub const MOVES_KEYS: u32 = 1 << 13;
