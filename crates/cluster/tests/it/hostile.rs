@@ -4,7 +4,7 @@
 use cluster::machine::{Machine, Moment, Settings};
 use cluster::message::{Body, Entry, Extension, Gossip, Header, Message, Ports, Text, Update};
 use cluster::topology::Topology;
-use cluster::{Clock, Flags, Id, SlotSet};
+use cluster::{Clock, Flags, Id, LinkId, SlotSet};
 
 use crate::node::ip;
 
@@ -188,6 +188,32 @@ impl Target {
     fn nodes(&self) -> usize {
         self.machine.topology().len()
     }
+
+    /// Takes a message on a link.
+    fn take(&mut self, link: LinkId, header: &Header, body: Body) {
+        let message = Message::full(header.clone(), body);
+        self.step(|machine, moment| machine.received(link, message, moment));
+    }
+
+    /// Accepts a connection on which a stranger says MEET.
+    fn meet(&mut self, header: &Header, gossip: Gossip) -> LinkId {
+        let link = self.step(|machine, moment| machine.accepted(ip(7), ip(0), moment));
+        self.take(link, header, Body::Meet(gossip));
+        link
+    }
+
+    /// Lets the stranger answer on the link that this node makes to it.
+    fn end_handshake(&mut self, header: &Header) {
+        let effects = self.step(Machine::tick);
+        let link = effects.iter().find_map(|effect| match effect {
+            cluster::Effect::Connect { link, .. } => Some(*link),
+            _ => None,
+        });
+        let link = link.expect("the node connects");
+        self.step(|machine, moment| machine.connected(link, moment));
+        self.take(link, header, Body::Pong(Gossip::default()));
+        assert!(self.machine.topology().node(header.sender).is_some());
+    }
 }
 
 fn invented(number: usize, random: &mut fastrand::Rng) -> Gossip {
@@ -209,29 +235,38 @@ fn a_stranger_does_not_fill_the_table() {
     let mut liar = Liar { random: fastrand::Rng::with_seed(2), ids: Vec::new() };
     let sender = Id::random(&mut liar.random);
     let header = Header { sender, ip: ip(7), primary: None, ..liar.header() };
-    let link = target.step(|machine, moment| machine.accepted(ip(7), ip(0), moment));
     let gossip = invented(60_000, &mut liar.random);
-    let meet = Message::full(header.clone(), Body::Meet(gossip.clone()));
-    target.step(|machine, moment| machine.received(link, meet, moment));
+    let link = target.meet(&header, gossip.clone());
     assert_eq!(target.nodes(), 2, "the node, and the stranger");
-    // It answers the PING that follows, and so becomes known.
-    let effects = target.step(Machine::tick);
-    let outgoing = effects.iter().find_map(|effect| match effect {
-        cluster::Effect::Connect { link, .. } => Some(*link),
-        _ => None,
-    });
-    let outgoing = outgoing.expect("the node connects");
-    target.step(|machine, moment| machine.connected(outgoing, moment));
-    let pong = Message::full(header.clone(), Body::Pong(Gossip::default()));
-    target.step(|machine, moment| machine.received(outgoing, pong, moment));
-    assert!(target.machine.topology().node(sender).is_some());
-    let ping = Message::full(header.clone(), Body::Ping(gossip));
-    target.step(|machine, moment| machine.received(link, ping, moment));
+    target.end_handshake(&header);
+    target.take(link, &header, Body::Ping(gossip));
     assert_eq!(target.nodes(), 102, "a part of what a message names");
     for _ in 0..60 {
-        let gossip = invented(100, &mut liar.random);
-        let ping = Message::full(header.clone(), Body::Ping(gossip));
-        target.step(|machine, moment| machine.received(link, ping, moment));
+        target.take(link, &header, Body::Ping(invented(100, &mut liar.random)));
     }
     assert_eq!(target.nodes(), 4096, "as many as a cluster may have");
+}
+
+#[test]
+fn a_late_message_makes_nobody_take_another_epoch() {
+    let mut target = Target::new();
+    target.step(|machine, moment| machine.command_set_epoch(5, moment).expect("a new node"));
+    let mut liar = Liar { random: fastrand::Rng::with_seed(3), ids: Vec::new() };
+    let sender = Id::parse(&[b'z'; 40]).expect("the highest ID");
+    let header = Header {
+        sender,
+        ip: ip(7),
+        primary: None,
+        slots: SlotSet::new(),
+        current_epoch: 7,
+        config_epoch: 7,
+        ..liar.header()
+    };
+    let link = target.meet(&header, Gossip::default());
+    target.end_handshake(&header);
+    target.take(link, &header, Body::Ping(Gossip::default()));
+    // It was sent before the other one took its epoch.
+    let late = Header { config_epoch: 5, current_epoch: 5, ..header };
+    target.take(link, &late, Body::Ping(Gossip::default()));
+    assert_eq!(target.machine.topology().me().config_epoch, 5);
 }
