@@ -1,6 +1,6 @@
 //! Faults that DEBUG causes in a node, for tests of whole clusters.
 
-use super::{Effect, Machine, Moment};
+use super::{Effect, LinkFacts, Machine, Moment};
 use crate::id::Id;
 use crate::message::Message;
 use crate::topology::LinkId;
@@ -47,10 +47,10 @@ impl Machine {
         from: bool,
         moment: &mut Moment<'_>,
     ) -> Vec<Effect> {
-        for link in self.links().into_iter().filter(|link| link.node == node) {
-            if if link.is_inbound { from } else { to } {
-                self.close(link.link, moment.now());
-            }
+        let is_meant =
+            |link: &LinkFacts| link.node == node && if link.is_inbound { from } else { to };
+        for link in self.links().into_iter().filter(is_meant) {
+            self.close(link.link, moment.now());
         }
         self.finish(moment)
     }
