@@ -1,6 +1,7 @@
 //! Nodes of a Redis Cluster: what clients are told, moving slots, replicas and failovers, and nodes
 //! next to redis-server's.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use testkit::{Client, Launch, Reply, Server, free_port};
@@ -58,6 +59,15 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
         assert!(began.elapsed() < PATIENCE, "it takes too long until {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Puts a folder in the place of a node's file, which the node may be saving.
+#[track_caller]
+fn replace_by_folder(file: &Path) {
+    wait_until("there is a folder", || {
+        let _ = std::fs::remove_file(file);
+        std::fs::create_dir(file).is_ok()
+    });
 }
 
 fn is_up(node: &Node) -> bool {
@@ -347,8 +357,7 @@ fn an_epoch_is_kept_through_a_crash_and_is_not_told_if_it_cannot_be_saved() {
     assert!(node.client().run("CLUSTER INFO").text().contains("cluster_my_epoch:5"));
     let mut node = Node::start(Launch::perdura_volatile());
     let file = node.server.folder().join("nodes.conf");
-    std::fs::remove_file(&file).expect("it is there");
-    std::fs::create_dir(&file).expect("a folder in its place");
+    replace_by_folder(&file);
     let reply = node.client().try_call(&["CLUSTER", "SET-CONFIG-EPOCH", "5"]);
     assert!(reply.is_err() || reply.is_ok_and(|reply| reply.is_error()), "it is not saved");
     assert!(!node.server.wait().success(), "the server cannot go on");
@@ -367,14 +376,11 @@ fn a_server_that_is_no_node_says_so() {
 fn a_change_that_cannot_be_saved_is_not_said_to_be_done() {
     let mut node = Node::start(Launch::perdura_volatile());
     let file = node.server.folder().join("nodes.conf");
-    let saved = std::fs::read(&file).expect("it is there");
-    std::fs::remove_file(&file).expect("it is there");
-    std::fs::create_dir(&file).expect("a folder in its place");
+    replace_by_folder(&file);
     let refused = node.client().run("CLUSTER ADDSLOTS 1");
     assert!(refused.is_error() && refused.text().contains("cannot be saved"), "{refused:?}");
     assert!(node.client().run("CLUSTER NODES").text().contains("connected 1"), "it is in force");
     std::fs::remove_dir(&file).expect("it is empty");
-    std::fs::write(&file, saved).expect("the folder is writable");
     // It is tried again without another command.
     let has_slot = || std::fs::read_to_string(&file).is_ok_and(|text| text.contains("connected 1"));
     wait_until("the file has the slot", has_slot);
