@@ -55,7 +55,8 @@ fn each_fault_point_of_a_ring_is_caught_by_a_search() {
         // The search begins with a seed that is known to catch the point, of which there are few.
         let (explored, seeds, first): (Explore, u64, u64) = match point {
             Point::CutAtUncounted => (explore_journal, 200, 0),
-            Point::RefuseNewer | Point::RefuseAfterUncounted => (explore_journal, 200, 142),
+            Point::RefuseNewer => (explore_journal, 4000, 1066),
+            Point::RefuseAfterUncounted => (explore_journal, 200, 142),
             Point::TakeFurthest => (explore_lines, 60, 54),
             Point::FenceBeginning => (explore_lines, 60, 13),
             Point::SelectAfterUnfinished | Point::MarkBeginning => (explore_lines, 60, 2),
