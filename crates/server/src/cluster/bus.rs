@@ -72,6 +72,8 @@ pub(super) struct Bus {
     events: Option<Receiver<LinkEvent>>,
     /// `cluster-link-sendbuf-limit`.
     limit: u64,
+    /// Whether this node, as a replica, has had a link to its primary since it was started.
+    was_linked: bool,
     /// Whether the view says that the cluster is up.
     is_seen_up: bool,
     /// The slots of this node's shard, by the view.
@@ -102,6 +104,7 @@ impl Bus {
             events: Some(events),
             limit,
             is_seen_up: false,
+            was_linked: false,
             is_paused: false,
             pausing: None,
             waiting: Arc::clone(&node.waiting),
@@ -268,8 +271,12 @@ impl Bus {
         Clock { steady, wall: self.shared.engine.clock().unix_ms() }
     }
 
-    /// Returns for how long nothing of the primary was heard, in milliseconds.
+    /// Returns for how long nothing of the primary was heard, in milliseconds. How old the data is
+    /// that a start finds is not known.
     fn data_age(&self, now_ms: u64) -> u64 {
+        if !self.was_linked {
+            return u64::MAX;
+        }
         let replication = self.shared.engine.replication();
         let facts = replication.facts();
         let since = if replication.is_linked() { &facts.heard_ms } else { &facts.lost_ms };
@@ -287,14 +294,16 @@ impl Bus {
             && (replication.facts().lacks_data.load(Relaxed)
                 || engine.keyspace().is_syncing()
                 || engine.config().loading());
+        self.was_linked |= replication.is_linked();
         // Offset 0 says to others that there is no data.
+        let least = u64::from(self.was_linked);
         let (offset, data_age) = match lacks_data {
             true => (0, u64::MAX),
             false if replication.is_replica() => {
-                (replication.stream().end().max(1), self.data_age(clock.wall))
+                (replication.stream().end().max(least), self.data_age(clock.wall))
             }
             // A replica that is to take over waits also for commits that have not ended here.
-            false => (replication.stream().appended().max(1), 0),
+            false => (replication.stream().appended(), 0),
         };
         let is_synced = replication.is_linked() && !lacks_data;
         let has_data = !lacks_data;

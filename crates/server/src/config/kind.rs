@@ -162,7 +162,10 @@ fn announced(name: &str, word: &[u8]) -> Result<Vec<u8>, String> {
     if name == "cluster-announce-ip" && word.len() > LONGEST_IP {
         return Err(format!("{name} is too long"));
     }
-    let is_odd = |byte: &u8| b";<=>?@[]^{|}~\\".contains(byte);
+    // Redis does not read its file again with a colon in a name.
+    let is_odd = |byte: &u8| {
+        b";<=>?@[]^{|}~\\".contains(byte) || *byte == b':' && name != "cluster-announce-ip"
+    };
     match AnnouncedText::parse(word) {
         Some(_) if !word.iter().any(is_odd) => Ok(word.to_vec()),
         _ if name == "cluster-announce-human-nodename" => {
