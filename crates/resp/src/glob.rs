@@ -284,18 +284,18 @@ mod tests {
     }
 
     #[test]
-    fn megabytes_of_a_pattern_are_read_once() {
+    fn a_long_pattern_is_read_once() {
         let begin = Instant::now();
-        let class = [b"*[".as_slice(), &b"ab".repeat(1 << 20), b"]x"].concat();
-        let ranges = [b"*[".as_slice(), &b"\x00-\xff".repeat(1 << 20), b"]x"].concat();
-        let stars = [b"*".repeat(4 << 20), b"x".to_vec()].concat();
-        let long = b"[a]?".repeat(1 << 20);
+        let class = [b"*[".as_slice(), &b"ab".repeat(1 << 17), b"]x"].concat();
+        let ranges = [b"*[".as_slice(), &b"\x00-\xff".repeat(1 << 17), b"]x"].concat();
+        let stars = [b"*".repeat(1 << 19), b"x".to_vec()].concat();
+        let long = b"[a]?".repeat(1 << 17);
         for text in [&class, &ranges, &stars, &long] {
             let pattern = Pattern::new(text);
             for key in 0..100_000 {
                 assert!(!pattern.matches(format!("key:{key}").as_bytes()));
             }
-            assert!(!matches(text, &b"a".repeat(100_000)));
+            assert!(!matches(text, &b"a".repeat(50_000)));
         }
         assert!(Pattern::new(&class).matches(b"key:ax") && matches(&class, b"bx"));
         assert!(Pattern::new(&stars).matches(b"key:x"));
