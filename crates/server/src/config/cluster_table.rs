@@ -16,7 +16,7 @@ macro_rules! with_cluster_rows {
                 cluster_node_timeout: u64 = 15_000 =>
                     ("cluster-node-timeout", Int(0, I64), Live).then(SetCluster);
                 /// The number of databases of a node. Tools of Valkey 9 ask for it.
-                cluster_databases: usize = 1 => ("cluster-databases", Int(1, 1), Fixed);
+                cluster_databases: usize = 1 => ("cluster-databases", Int(1, 1), Live);
                 /// The port on which nodes talk to each other; 0 for that of clients plus 10000.
                 cluster_port: u16 = 0 => ("cluster-port", Int(0, 65535), Fixed);
                 /// The address that this node tells others to use; empty for the one that they see.
