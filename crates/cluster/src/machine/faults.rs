@@ -5,7 +5,7 @@ use crate::id::Id;
 use crate::message::Message;
 use crate::topology::LinkId;
 
-/// What a node does wrong.
+/// The faults of a node: what it does wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// It drops the messages of one type, or all.

@@ -28,7 +28,7 @@ const GOLDEN: &[(&str, &[u8])] = &[
     ("ask", include_bytes!("../../tests/golden/redis-7.0.15-auth-request.bin")),
 ];
 
-/// Where a PING of Redis 8.0 is.
+/// The place of a PING of Redis 8.0 in the list.
 const REDIS_8_PING: usize = 9;
 
 fn name(message: &Message) -> &'static str {

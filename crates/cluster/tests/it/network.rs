@@ -16,7 +16,7 @@ pub(crate) struct Connection {
     pub(crate) busy_until: [u64; 2],
 }
 
-/// What the network does to messages.
+/// The network between nodes, with its faults.
 #[derive(Clone, Debug)]
 pub(crate) struct Network {
     pub(crate) connections: BTreeMap<u64, Connection>,

@@ -7,7 +7,7 @@ use cluster::{Clock, Id};
 
 use crate::network::Number;
 
-/// What is true of every simulated node's timeout.
+/// The node timeout of every simulated node.
 pub(crate) const TIMEOUT: u64 = 1000;
 
 /// A node.
@@ -22,11 +22,11 @@ pub(crate) struct Node {
     pub(crate) starts: u64,
     /// The world's time at its start: its steady clock begins there.
     began: u64,
-    /// What its time of day is off, in milliseconds.
+    /// The error of its time of day, in milliseconds.
     pub(crate) skew: i64,
     /// The end of the replication stream that it has.
     pub(crate) offset: u64,
-    /// Whom it replicates.
+    /// The primary that it replicates.
     pub(crate) follows: Option<Id>,
     /// When it heard of its primary last.
     pub(crate) heard_at: u64,
