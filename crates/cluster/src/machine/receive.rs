@@ -62,6 +62,11 @@ impl Machine {
     }
 
     fn take(&mut self, link: LinkId, header: &Header, body: Body, moment: &mut Moment<'_>) {
+        // Nothing of what another node says there is true of the expected one.
+        if let Some(id) = self.expected(link).filter(|id| *id != header.sender) {
+            self.lose_address(id, link, moment);
+            return;
+        }
         let sender = self.sender(link, header, moment.now());
         let was_replica =
             sender.and_then(|id| self.topology.node(id)).is_some_and(|node| node.is_replica());
@@ -119,6 +124,12 @@ impl Machine {
             Body::StartFailover => self.pause_for(sender, link, moment),
             Body::Ping(_) | Body::Pong(_) | Body::Meet(_) | Body::Other(_) => {}
         }
+    }
+
+    /// Returns the node to which this node made a link, if their handshake is over.
+    fn expected(&self, link: LinkId) -> Option<Id> {
+        let node = self.links.get(&link).filter(|link| !link.is_inbound)?.node?;
+        self.topology.node(node).filter(|node| !node.is(Flags::HANDSHAKE)).map(|node| node.id)
     }
 
     /// Returns the known node that a message is from.
@@ -214,7 +225,7 @@ impl Machine {
             node.flags.remove(Flags::MEET);
         }
         let is_outbound = self.links.get(&link).is_some_and(|link| !link.is_inbound);
-        if is_outbound && self.check_identity(link, sender, header, moment) == Next::Stop {
+        if is_outbound && self.greet(link, sender, header, moment) == Next::Stop {
             return;
         }
         if let Some(sender) = sender.filter(|sender| *sender != self.topology.my_id()) {
@@ -241,8 +252,8 @@ impl Machine {
         self.learn_extensions(sender, gossip, moment);
     }
 
-    /// Checks that the node at the other end of a link that this node made is the expected one.
-    fn check_identity(
+    /// Ends the handshake with the node at the other end of a link that this node made.
+    fn greet(
         &mut self,
         link: LinkId,
         sender: Option<Id>,
@@ -261,9 +272,6 @@ impl Machine {
                 return Next::Stop;
             }
             self.end_handshake(id, header);
-        } else if id != header.sender {
-            self.lose_address(id, link, moment);
-            return Next::Stop;
         }
         Next::Continue
     }

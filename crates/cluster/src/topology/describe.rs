@@ -214,8 +214,9 @@ impl Reader<'_> {
         for flag in flags.split(',') {
             node.flags.add(self.some(Flags::parse(flag), "an unknown flag")?);
         }
+        // A node whose address was lost has failed only if most primaries find so.
         if node.is(Flags::NO_ADDRESS) {
-            node.flags.add(Flags::FAIL);
+            node.flags.add(Flags::PFAIL);
         }
         if node.has_failed() {
             node.contact.failed_at = self.clock.steady;

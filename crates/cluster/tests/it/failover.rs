@@ -112,7 +112,7 @@ fn answer_for_another(world: &mut World, node: usize) {
         flags: Flags::PRIMARY,
         primary: None,
         current_epoch: 0,
-        config_epoch: 0,
+        config_epoch: 99,
         slots: cluster::SlotSet::new(),
         offset: 0,
         is_down: false,
@@ -132,7 +132,13 @@ fn answer_for_another(world: &mut World, node: usize) {
 fn a_node_whose_address_one_other_lost_has_not_failed() {
     let mut world = cluster(6, 6);
     let healthy = world.nodes[1].id().expect("up");
+    let epoch_of = |world: &World| {
+        let topology = world.nodes[0].topology().expect("up");
+        topology.node(healthy).expect("known").config_epoch
+    };
+    let epoch = epoch_of(&world);
     answer_for_another(&mut world, 0);
+    assert_eq!(epoch_of(&world), epoch, "the epoch of another node");
     for _ in 0..100 {
         world.run(100);
         let has_failed = |node: &crate::node::Node| {
