@@ -302,6 +302,36 @@ fn a_replica_takes_the_place_of_its_primary() {
     wait_until("the old primary replicates", || is_linked(&nodes[0]));
 }
 
+/// How old the data is that a start finds, nobody knows: a person may say that it is to lead.
+#[test]
+fn a_replica_that_was_away_leads_only_if_a_person_says_so() {
+    let mut nodes = three_with(SHORT);
+    let set = |value| nodes[0].client().run(&format!("SET {{a}} {value}")).is_ok();
+    wait_until("the first node takes writes", || set(1));
+    let mut replica = Node::with_timeout(Launch::perdura(), SHORT);
+    add_replica(&nodes, &replica, 0);
+    replica.server.kill();
+    wait_until("the primary goes on", || set(2));
+    let id = nodes[0].id();
+    nodes[0].server.kill();
+    let has_failed = |node: &Node| {
+        let nodes = node.client().run("CLUSTER NODES").text();
+        nodes.lines().any(|line| line.starts_with(&id) && line.contains("fail "))
+    };
+    wait_until("the others see the failure", || nodes[1..].iter().all(has_failed));
+    replica.server.start_again();
+    wait_until("the replica sees it", || has_failed(&replica));
+    let leads = || replica.client().info("replication")["role"] == "master";
+    let began = Instant::now();
+    // It would ask for votes within a second.
+    while began.elapsed() < Duration::from_secs(3) {
+        assert!(!leads(), "it leads with data of unknown age");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    replica.client().check("CLUSTER FAILOVER FORCE", "OK");
+    wait_until("the replica leads", leads);
+}
+
 #[test]
 fn messages_reach_the_clients_of_other_nodes() {
     let nodes = three();
