@@ -52,6 +52,19 @@ fn files_of_real_servers_are_read_and_written_as_they_were() {
 }
 
 #[test]
+fn a_node_without_an_address_is_not_read_as_failed() {
+    let mut random = random();
+    let mut topology = Topology::new(0, &mut random);
+    let mut other = Node::new(Id::random(&mut random), Flags::PRIMARY, 0, &mut random);
+    other.flags.add(Flags::NO_ADDRESS.with(Flags::PFAIL));
+    let id = other.id;
+    topology.add(other);
+    let again = read(&topology.to_file(CLOCK, false)).expect("its own file");
+    let other = again.node(id).expect("the other node");
+    assert!(other.is(Flags::NO_ADDRESS) && other.is(Flags::PFAIL) && !other.has_failed());
+}
+
+#[test]
 fn open_slots_and_roles_are_kept() {
     let mut random = random();
     let mut topology = Topology::new(0, &mut random);
